@@ -3,6 +3,7 @@
     racks = racks_of_file("racks.json", cluster)        # {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
     topology = Topology.of(racks, cluster)
     topology.place(Task("worker", 1))                   # Place(name="b", index=1, count=2, rank=0, size=1)
+    rack_port_of(job, cluster, Task("worker", 1))       # the port on which it would serve its rack
 
 Imports no TensorFlow and never uses the network.
 """
@@ -14,14 +15,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ps_train.base.errors import ConfigError
-from ps_train.base.untrusted import UntrustedError, parse_json
+from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.fields import shown, source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.validators import is_rack, rack_or_none
 
-_MOST_BYTES = 16 << 20
 _EXAMPLE = 'for example {"host1": "a", "host2": "b"}'
 
 
@@ -71,6 +71,10 @@ class Topology:
         workers = self.workers[index]
         return Place(self.names[index], index, len(self.names), workers.index(str(task)), len(workers))
 
+    def knows_ps(self, num_ps: int) -> bool:
+        """Returns whether the racks of all ps are known."""
+        return all(f"ps:{index}" in self.racks for index in range(num_ps))
+
     def ps_of_largest(self, num_ps: int) -> list[int]:
         """Returns the ps in the rack with the most workers, of the racks that have ps; the first rack of equal ones.
 
@@ -111,8 +115,7 @@ def racks_of_file(job: Job, cluster: Cluster) -> dict[str, str]:
     """
     named = described(job, "rack_file")
     try:
-        with open(job.rack_file, "rb") as file:
-            found = parse_json(file.read(_MOST_BYTES + 1), _MOST_BYTES)
+        found = parse_json(read_text(job.rack_file))
     except OSError as error:
         raise ConfigError(f"{named} cannot be read: {error.strerror}.") from None
     except UntrustedError as error:
@@ -125,7 +128,8 @@ def racks_of_file(job: Job, cluster: Cluster) -> dict[str, str]:
             raise ConfigError(f"{named} has the rack {shown(text)} for {shown(key)}: use {rack_or_none.allowed}.")
     racks: dict[str, str] = {}
     for task, address in cluster.tasks().items():
-        place = next((found[key] for key in (task, str(address), address.host) if key in found), None)
+        keys = (task, str(address), address.host, f"[{address.host}]")  # an IPv6 address with or without brackets
+        place = next((found[key] for key in keys if key in found), None)
         if place is None:
             raise ConfigError(f"{named} has no rack for {task} at {address}: add {address.host} or {task}.")
         racks[task] = place
@@ -147,3 +151,29 @@ def known_topology(job: Job, task: Task, cluster: Cluster) -> Topology | None:
             f"{racks[str(task)]} for {task}: leave one of them out."
         )
     return Topology.of(racks, cluster)
+
+
+def rack_port_of(job: Job, cluster: Cluster, task: Task) -> int:
+    """Returns the port on which a worker serves as the aggregator of its rack: `rack_port` for the first one of a host.
+
+    Args:
+      job: the job.
+      cluster: its tasks.
+      task: the worker.
+
+    Returns:
+      The port; 0 for one that the system chooses.
+
+    Raises:
+      ConfigError: it is out of range, or another task's own port.
+    """
+    if not job.rack_port:
+        return 0
+    own, tasks = cluster.address(task), cluster.tasks()
+    beside = [name for name, address in tasks.items() if address.host == own.host]
+    port = job.rack_port + [name for name in beside if not name.startswith("ps:")].index(str(task))
+    taken = next((name for name in beside if tasks[name].port == port), "")
+    if port > 65535 or taken:
+        why = f"that of {taken}" if taken else "out of range"
+        raise ConfigError(f"{described(job, 'rack_port')} gives {task} the port {port}, which is {why}: use another.")
+    return port

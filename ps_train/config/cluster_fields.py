@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from ps_train.config.fault_spec import FORMS
 from ps_train.config.fields import job_field
@@ -11,6 +12,7 @@ from ps_train.config.validators import Check, above, at_least, one_of, optional,
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
 _HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
+_LABEL = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 CLUSTER_SOURCES = ("auto", "tf_config", "slurm", "kubernetes", "mpi", "none")
 
 
@@ -79,9 +81,23 @@ class ClusterFields:
     rack: str = job_field(
         "",
         "cluster",
-        "Rack of this worker.  The workers of a rack add up their gradients, and one of them pushes the sum.",
+        "Rack of this task.  The workers of a rack add up their gradients, and one of them pushes the sum.  slurm: the "
+        "switch next to its node.  kubernetes: the node's label of --k8s_rack_label.",
         rack_or_none,
         updates=("sync",),
+    )
+    k8s_rack_label: str = job_field(
+        "topology.kubernetes.io/zone",
+        "cluster",
+        "Label of the nodes that names their rack, for --rack=kubernetes.",
+        Check("a label, such as topology.kubernetes.io/zone", lambda text: _LABEL.fullmatch(text) is not None),
+    )
+    rack_port: int = job_field(
+        0,
+        "cluster",
+        "Port of the further server on which a rack's workers meet, on the worker that adds up their gradients; the "
+        "second worker of a host takes the next port, and so on.  0: a free port.",
+        Check("a number from 0 to 65535", lambda port: 0 <= port <= 65535),
     )
     rack_file: str = job_field(
         "",

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ps_train import __version__
-from ps_train.base.errors import EXIT_CONFIG, exit_code_of_signal
+from ps_train.base.errors import EXIT_CONFIG, ConfigError, exit_code_of_signal
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.config.flags import ParsedFlags
@@ -142,6 +142,28 @@ def test_only_tasks_of_the_job_are_admitted_and_only_to_the_port_of_tensorflow(f
     assert names_where(pods, source["podSelector"]["matchLabels"]) == {"train-ps", "train-worker"}
     assert not matches(source["podSelector"]["matchLabels"], {"app.kubernetes.io/name": "ps-train"})
     assert rule["ports"] == [{"protocol": "TCP", "port": 2222}]
+
+
+def test_with_racks_each_task_may_ask_for_its_node_and_is_reached_on_the_further_port(tmp_path: pathlib.Path) -> None:
+    documents, names = manifests.build("overlays/racks"), set()
+    for document in documents:
+        if document["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "StatefulSet", "Job"):
+            pytest.importorskip("kubernetes_validate").validate(document, NEWEST, strict=True)
+    ((rule),) = find(documents, "NetworkPolicy", "train")["spec"]["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [2222, 2223]
+    ((allowed),) = find(documents, "ClusterRole", "train-nodes")["rules"]
+    assert allowed == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+    ((subject),) = find(documents, "ClusterRoleBinding", "train-nodes")["subjects"]
+    namespace = find(documents, "ServiceAccount", "train")["metadata"]["namespace"]
+    assert subject == {"kind": "ServiceAccount", "name": "train", "namespace": namespace}
+    for pod in [pod for pod in manifests.pods(documents) if pod.name[-2:] == "-0"]:
+        names.add(pod.name)
+        assert (pod.spec["serviceAccountName"], pod.spec["automountServiceAccountToken"]) == ("train", True)
+        ((own),) = [one for one in pod.spec["containers"][0]["env"] if one["name"] == "NODE_NAME"]
+        assert own["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+        with pytest.raises(ConfigError, match=r"rack=kubernetes .*, but NODE_NAME is not set"):
+            parsed(pod, flagfiles(documents), tmp_path)
+    assert names == {"train-ps-0", "train-worker-0"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

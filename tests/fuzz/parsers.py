@@ -22,10 +22,13 @@ from ps_train.base.lifecycle import Recorder
 from ps_train.base.untrusted import UntrustedError
 from ps_train.cluster.addresses import kubernetes, mpi, slurm
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.kubernetes_node import _labels
+from ps_train.cluster.addresses.own_rack import slurm_rack
 from ps_train.cluster.membership import kv_store, records
 from ps_train.cluster.membership.directory_lock import _holder_of
 from ps_train.cluster.membership.run_status import read_status
 from ps_train.cluster.membership.step_ledger import Ledger
+from ps_train.cluster.topology import racks_of_file
 from ps_train.commands.doctor.transport import DoctorRecord
 from ps_train.commands.tuning.executions import _read_records
 from ps_train.commands.tuning.space import parse_space
@@ -106,6 +109,12 @@ _GIVEN = {"port": 2222, "num_ps": 1, "num_workers": 2, "k8s_service": "train"}
 def _hostfile(text: str) -> None:
     with directory_with("hosts", text) as directory:
         mpi.resolve({**_GIVEN, "hostfile": f"{directory}/hosts"}, {"OMPI_COMM_WORLD_RANK": "0"})
+
+
+def _rack_file(text: str) -> None:
+    with directory_with("racks.json", text) as directory:
+        job = dataclasses.replace(_job(), update="sync", rack_file=f"{directory}/racks.json")
+        racks_of_file(job, Cluster.of(job))
 
 
 def _mpi(environ: dict[str, str]) -> None:
@@ -221,10 +230,22 @@ PARSERS: dict[str, Parser] = {
         _environments({"HOSTNAME": "train-worker-1", "JOB_COMPLETION_INDEX": "1"}),
         lambda found: kubernetes.resolve(_GIVEN, found), (ConfigError,),
     ),
+    "rack_file": Parser(json_texts({"a": "x", "b": "y", "c:1": "x", "worker:1": "y"}), _rack_file, (ConfigError,)),
+    "slurm_topology": Parser(
+        _environments({"SLURM_TOPOLOGY_ADDR": "s[0-1].leaf.n1", "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.switch.node"}),
+        lambda found: slurm_rack(_job(), found), (ConfigError,),
+    ),
+    "node": Parser(
+        json_texts({"metadata": {"labels": {"zone": "a"}}}),
+        lambda text: _labels(_job(), "n", text.encode(errors="replace")), (ConfigError,),
+    ),
     "mpi": Parser(_environments(OPEN_MPI), _mpi, (ConfigError,)),
     "estimator_tf_config": Parser(json_texts(TF_CONFIG), read_cluster_config, (ValueError, TypeError)),
     "store_entry": Parser(json_texts(["key", "value"]), _entry, (RefusedError,)),
     "identity": _record(records.Identity, IDENTITY),
+    "aggregator": _record(
+        records.Aggregator, {"task": "worker:1", "process_id": "p", "address": "h:1", "term": "t", "is_ready": True}
+    ),
     "task_status": _record(records.TaskStatus, STATUS),
     "model_ready": _record(records.ModelReady, {"step": 1, "by": "p", "generation": "g", "run_id": "r"}),
     "stop_request": _record(records.StopRequest, {"by": "worker:0", "signum": 15}),

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from benchmarks.processes import free_ports
+from tests.process.test_status import address_of, get
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
@@ -82,8 +84,9 @@ def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: P
 def test_a_job_whose_workers_each_know_their_rack_ends_with_exactly_its_steps_and_examples(
     processes: Processes,
 ) -> None:
-    cluster = cluster_of(processes, "--max_steps=40", "--batch_size=8")
-    ps = [cluster.start("ps", index) for index in range(2)]
+    port = free_ports(1)[0]
+    cluster = cluster_of(processes, "--max_steps=40", "--batch_size=8", f"--rack_port={port}")
+    ps = [cluster.start("ps", index, f"--rack={rack}") for index, rack in enumerate("ab")]
     workers = [cluster.start("worker", index, f"--rack={rack}") for index, rack in enumerate("abab")]
     for process in [*workers, *ps]:
         assert process.wait(120) == 0, process.output
@@ -91,3 +94,21 @@ def test_a_job_whose_workers_each_know_their_rack_ends_with_exactly_its_steps_an
     assert result["global_step"] == 40
     assert result["examples"] == 40 * 8 * 4
     assert set(result["waiting"]["per_worker"]) == {"rack a", "rack b"}
+
+
+@pytest.mark.long
+def test_a_worker_that_comes_back_in_another_rack_keeps_its_place(processes: Processes) -> None:
+    cluster = cluster_of(processes, "--max_steps=100000000", "--status_port=0")
+    ps = [cluster.start("ps", index, f"--rack={rack}") for index, rack in enumerate("ab")]
+    workers = [cluster.start("worker", index, f"--rack={rack}") for index, rack in enumerate("aabb")]
+    workers[0].wait_for("step ", 60)
+    core = get(address_of(workers[0]))["core"]
+    assert core["flat_bytes_per_step"] == 2 * core["bytes_per_step"] > 0
+    workers[3].send(signal.SIGKILL)
+    workers[3] = cluster.start("worker", 3, "--rack=a", "--verbose")
+    workers[3].wait_for("rack=a (from the command line), but worker:3 stays in rack b, its place in the running", 60)
+    workers[3].wait_for("first step at global step", 60)
+    goes_on(workers[0])
+    workers[0].send(signal.SIGINT)
+    for process in [*workers, *ps]:
+        assert process.wait(30) == 130, process.output

@@ -16,6 +16,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses import kubernetes, mpi, slurm
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.dns import resolve_dns
+from ps_train.cluster.addresses.own_rack import with_own_rack
 from ps_train.config import flags
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.job import Job, Task
@@ -29,15 +30,15 @@ _RESOLVERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], FoundClus
 
 
 def parse_flags(arguments: Sequence[str], environ: Mapping[str, str]) -> flags.ParsedFlags:
-    """Parses the command line and the environment, and looks up the DNS names of host lists.
+    """Parses the command line and the environment, and looks up the DNS names of host lists and the task's rack.
 
     Raises:
       ConfigError: something is invalid; the text is one line.
-      UnreachableError: a DNS name has no addresses.
+      UnreachableError: a DNS name has no addresses, or the platform does not tell the rack in time.
     """
     parsed = flags.parse(arguments, environ, _resolve)
     job, task = resolve_dns(parsed.job, parsed.task)
-    return dataclasses.replace(parsed, job=job, task=task)
+    return dataclasses.replace(parsed, job=with_own_rack(job, task, environ), task=task)
 
 
 def _resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluster:

@@ -129,6 +129,7 @@ class Identity(Record):
       incarnation: unique to the process.
       host, pid: where the process runs.
       shared: the job's fields that all tasks share.
+      rack: the ps's own `--rack`; "" for none.
     """
 
     task: str
@@ -136,6 +137,7 @@ class Identity(Record):
     host: str
     pid: int
     shared: dict[str, Any]
+    rack: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,6 +286,6 @@ def new_task_status(task: str, rack: str = "") -> TaskStatus:
     )
 
 
-def new_identity(task: str, shared: dict[str, Any]) -> Identity:
-    """Makes the identity of a ps that runs in this process."""
-    return Identity(task, uuid.uuid4().hex, socket.gethostname(), os.getpid(), shared)
+def new_identity(task: str, shared: dict[str, Any], rack: str = "") -> Identity:
+    """Makes the identity of a ps that runs in this process, in the rack that it was given."""
+    return Identity(task, uuid.uuid4().hex, socket.gethostname(), os.getpid(), shared, rack)

@@ -56,19 +56,24 @@ class Succession:
         """The aggregator; None while no worker has taken the role."""
         return Aggregator.from_json(self.text) if self.text else None
 
-    def update(self, found: Mapping[str, str], now: float) -> None:
+    def update(self, found: Mapping[str, str], now: float) -> float:
         """Takes in the records of ps 0.
 
         Args:
           found: its keys and values.
           now: seconds of a monotonic clock.
+
+        Returns:
+          The seconds in which no heartbeat could be read, nor written perhaps, so that no task's silence counts.
         """
-        if 0 <= self._updated_at < now - _GAP_SECS:  # no heartbeat could be read, nor written perhaps
-            self._tracker.extend(now - self._updated_at)
+        passed = now - self._updated_at
+        unread = passed if self._updated_at >= 0 and passed > _GAP_SECS else 0.0
+        self._tracker.extend(unread)
         self._updated_at = now
         self.text = found.get(self._key, "")
         role = self.role
         self._is_dead = role is not None and self._has_died(role, task_statuses(found), now)
+        return unread
 
     def _has_died(self, role: Aggregator, statuses: list[TaskStatus], now: float) -> bool:
         status = next((one for one in statuses if one.task == role.task), None)

@@ -24,6 +24,7 @@ from ps_train.base.network_interfaces import is_loopback, listed, refuse_public_
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.addresses.ports import is_served, port_owner, release_held_port
 from ps_train.config.job import Job, Task
+from ps_train.config.job_values import described
 
 log = logging.getLogger(__name__)
 
@@ -65,21 +66,33 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
 
 
-def start_rack_server(host: str, job: Job) -> tuple[v1.train.Server, Address]:
-    """Starts a further server of this process on a free port, on which the workers of a rack meet.
+def start_rack_server(host: str, port: int, job: Job) -> tuple[v1.train.Server, Address]:
+    """Starts a further server of this process, on which the workers of a rack meet.
 
     Args:
       host: the host by which they reach this process.
+      port: its port; 0 for a free one.
       job: the job.
 
     Returns:
       The server, which must be kept, and its address.
+
+    Raises:
+      ConfigError: TensorFlow cannot serve there.
     """
     refuse_public_ports("the server of the rack", job.allow_public_ports)
     # A rack has no use of a GPU.
     config = v1.ConfigProto(device_count={"GPU": 0})
-    spec = v1.train.ClusterSpec({"local": ["localhost:0"]})
-    server = v1.train.Server(spec, job_name="local", task_index=0, config=config)
+    spec = v1.train.ClusterSpec({"local": [f"localhost:{port}"]})
+
+    def start() -> v1.train.Server:
+        return v1.train.Server(spec, job_name="local", task_index=0, config=config)
+
+    try:
+        server = serve_on_port(port, start) if port else start()
+    except tf.errors.OpError as error:
+        text = f"{described(job, 'rack_port')}: TensorFlow cannot serve on port {port}{port_owner(port)}"
+        raise ConfigError(f"{text}: {error.message}") from None
     return server, Address(host, int(server.target.rpartition(":")[2]))
 
 

@@ -26,6 +26,7 @@ from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code
 from ps_train.base.network_interfaces import is_loopback, local_addresses
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.cluster.topology import rack_port_of
 from ps_train.commands.doctor.network import resolve_all
 from ps_train.commands.firewall.nftables import Table
 from ps_train.commands.firewall.rules import Network, Rules, networks_of, own_tasks, table_name
@@ -92,10 +93,10 @@ class RuleSource:
     def rules(self) -> Rules:
         """Returns the rules as they should be now; raises ConfigError if no task of the job is on this host."""
         job = self._parsed.job
-        if job.has_racks:
+        if job.has_racks and not job.rack_port:
             raise ConfigError(
-                f"{described(job, 'rack_file' if job.rack_file else 'rack')} is not possible with the firewall: the "
-                "workers of a rack meet on a free port, which no rule can name; leave the racks out."
+                f"{described(job, 'rack_file' if job.rack_file else 'rack')} is not possible with the firewall as it "
+                "is: the workers of a rack meet on a free port, which no rule can name; give the job a --rack_port."
             )
         cluster = Cluster.of(job)
         tasks = cluster.tasks()
@@ -114,6 +115,9 @@ class RuleSource:
                 "or give --job_name and --task_index of the task that is here."
             )
         ports = {tasks[name].port for name in own}
+        if job.has_racks:
+            workers = [Task(name.partition(":")[0], int(name.partition(":")[2])) for name in own]
+            ports |= {rack_port_of(job, cluster, task) for task in workers if task.job_name != "ps"}
         pages = self._page_ports(str(cluster.chief) in own)
         members = networks_of(text for found in self._known.values() for text in found) | self._options.admit
         if job.max_workers and not self._options.admit:

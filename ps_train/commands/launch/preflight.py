@@ -18,6 +18,7 @@ import threading
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import EXTRAS, scheme_of
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.topology import known_topology, rack_port_of
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import check_tasks, parse
 from ps_train.config.fields import source_of
@@ -84,6 +85,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
                 raise ConfigError(f"{described(job, name)} and host lists are both given: use one of them.")
     else:
         cluster = local_cluster(job)
+    known_topology(job, cluster.chief, cluster)
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
     check_tracker(job)
     check_model_file(job.model, job.model_arguments(), job.sources)
@@ -101,7 +103,10 @@ def check_task(job: Job, task: Task) -> None:
     if task.job_name != "evaluator":
         cluster = Cluster.of(job)
         cluster.address(task)
+        known_topology(job, task, cluster)
         is_chief = task == cluster.chief
+        if job.has_racks and task.job_name != "ps":
+            rack_port_of(job, cluster, task)
         if is_chief and not job.model_dir:
             raise ConfigError(
                 f"model_dir is not given: {task} is the chief and needs --model_dir, or model_dir in TF_CONFIG, to "

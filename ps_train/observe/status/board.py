@@ -22,7 +22,7 @@ from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
-from ps_train.cluster.topology import known_topology
+from ps_train.cluster.topology import Topology, known_topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.adaptation import ADAPTED
@@ -91,8 +91,9 @@ class Board:
         self._job, self._recorder = job, recorder
         self._chief = str(cluster.chief)
         self.tasks = TaskBoard(cluster, plan, job.heartbeat_timeout_secs, recorder)
-        topology = known_topology(job, cluster.chief, cluster)
-        self._core_bytes = None if topology is None else topology.core_bytes(plan.bytes_per_ps())
+        self._ps_bytes = plan.bytes_per_ps()
+        self._core_bytes: tuple[int, int] | None = None
+        self.set_topology(known_topology(job, cluster.chief, cluster))
         self._limits = Limits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
@@ -105,6 +106,11 @@ class Board:
         self._end: tuple[str, str | None, float] | None = None
         self.is_finishing = False
         self._health: list[dict[str, Any]] | None = None
+
+    def set_topology(self, topology: Topology | None) -> None:
+        """Takes in the racks, from which the bytes between them follow where those of the ps are known."""
+        if topology is not None and topology.knows_ps(len(self._ps_bytes)):
+            self._core_bytes = topology.core_bytes(self._ps_bytes)
 
     def read_records(self, index: int, items: Mapping[str, str]) -> None:
         """Takes in the records of a ps's store."""
@@ -199,7 +205,7 @@ class Board:
         return {**of_job, **of_tasks, "ps_train": __version__, "tensorflow": tf.__version__}
 
     def _core(self, progress: Progress | None) -> dict[str, Any] | None:
-        """Returns the bytes that cross from rack to rack; None without a file of racks."""
+        """Returns the bytes that cross from rack to rack; None where the racks of the ps are not known."""
         if self._core_bytes is None:
             return None
         crossing, flat = self._core_bytes

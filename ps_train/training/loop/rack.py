@@ -41,7 +41,7 @@ from ps_train.engine.updates.rack_ops import RackOps
 
 log = logging.getLogger(__name__)
 
-_POLL_SECS, _GAP_SECS = 0.05, 2.0
+_POLL_SECS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +71,7 @@ class RackMember:
       workers: its workers, by rank.
       task: this worker.
       host: the host by which others reach this process.
+      port: on which it serves as the aggregator; 0 for a free one.
       process_id: of this process.
       store: of ps 0.
       is_stopping: returns True when this process ends.
@@ -83,6 +84,7 @@ class RackMember:
         workers: tuple[str, ...],
         task: str,
         host: str,
+        port: int,
         process_id: str,
         store: KeyValueStore,
         is_stopping: Callable[[], bool],
@@ -90,10 +92,11 @@ class RackMember:
         self._job, self._rack, self._workers, self._task, self._host = job, rack, workers, task, host
         self._process_id, self._store, self._is_stopping = process_id, store, is_stopping
         self._succession = Succession(rack, process_id, job.heartbeat_timeout_secs)
-        now = time.monotonic()
-        self._members = Membership(workers, job.startup_timeout_secs, job.heartbeat_timeout_secs, now)
-        self._updated_at, self._lock, self._run = now, threading.Lock(), BackgroundTask()
-        self._server: tuple[Any, Address] | None = None
+        self._members = Membership(workers, job.startup_timeout_secs, job.heartbeat_timeout_secs, time.monotonic())
+        self._lock, self._run = threading.Lock(), BackgroundTask()
+        self._port = port
+        # A port that is taken shall be known now, not when the aggregator is lost.
+        self._server = start_rack_server(host, port, job) if port else None
         self._link: RackLink | None = None
         self._relay: _Relay | None = None
         self._remove: Callable[[int], bool] | None = None
@@ -107,10 +110,7 @@ class RackMember:
         """Takes in the records of ps 0; removes the silent workers of the rack if this is the aggregator."""
         now = time.monotonic()
         with self._lock:
-            self._succession.update(found, now)
-            if now - self._updated_at > _GAP_SECS:
-                self._members.extend_deadlines(now - self._updated_at)
-            self._updated_at = now
+            self._members.extend_deadlines(self._succession.update(found, now))
             for change in self._members.update(task_statuses(found), now):
                 if self._link is not None and self._link.is_own:
                     log.info("rack %s: %s %s", self._rack, change.location, change.reason)
@@ -156,7 +156,7 @@ class RackMember:
 
     def _claim(self, before: str) -> RackLink | None:
         if self._server is None:
-            self._server = start_rack_server(self._host, self._job)
+            self._server = start_rack_server(self._host, self._port, self._job)
         role = Aggregator(self._task, self._process_id, str(self._server[1]), uuid.uuid4().hex)
         if self._store.compare_and_set(records.aggregator_key(self._rack), before, role.to_json()) != before:
             return None

@@ -112,6 +112,7 @@ class ChiefTraining(WorkerTraining):
         names, topology = [str(task) for task in prepared.cluster.possible_replicas()], prepared.topology
         if topology is not None:
             names = [f"rack {name}" for name in topology.names]
+            joined.observer.board.set_topology(topology)
         declared = prepared.cluster.num_replicas if topology is None else len(names)
         self._counters_at = functools.partial(RunCounterValues, job.update, names, declared)
         self._counted, step_after = self._count(), self.step.ops.step_after

@@ -1,14 +1,16 @@
 """The racks of a job: each worker learns the rack of every other one, and all of them agree.
 
-prepared = with_topology(prepared, store)
+prepared = with_topology(prepared, stores)
 member = rack_member(prepared, joined)
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 from ps_train.base.errors import RefusedError
 from ps_train.base.untrusted import read_object
@@ -16,19 +18,24 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import NotReadyError, patient, retry_until
 from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from ps_train.cluster.membership.records import task_statuses
-from ps_train.cluster.topology import Topology
+from ps_train.cluster.membership.records import Identity, task_statuses
+from ps_train.cluster.topology import Topology, rack_port_of
+from ps_train.config.job_values import described
 from ps_train.training.loop.rack import RackMember
 from ps_train.training.tasks.join import Joined
 from ps_train.training.tasks.prepare import Prepared
 
+log = logging.getLogger(__name__)
 
-def with_topology(prepared: Prepared, store: KeyValueStore) -> Prepared:
+
+def with_topology(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Prepared:
     """Returns the task with the racks of all workers; without a `rack_file` it waits until each has told its rack.
+
+    The racks of a running job stay as they are: a worker that comes back from elsewhere keeps the place that it had.
 
     Args:
       prepared: the task.
-      store: of ps 0.
+      stores: of all ps.
 
     Raises:
       UnreachableError: a worker has not told its rack in time.
@@ -38,14 +45,33 @@ def with_topology(prepared: Prepared, store: KeyValueStore) -> Prepared:
     tasks = [str(task) for task in prepared.cluster.replicas()]
 
     def read() -> Topology:
-        found = {status.task: status.rack for status in task_statuses(patient(store.items)) if status.rack}
+        items = patient(stores[0].items)
+        if records.TOPOLOGY in items:
+            found = {task: str(rack) for task, rack in read_object(items[records.TOPOLOGY]).items()}
+        else:
+            found = {status.task: status.rack for status in task_statuses(items) if status.rack}
         missing = [task for task in tasks if task not in found]
         if missing:
             raise NotReadyError(f"{', '.join(missing[:5])} has not told its rack: give each worker --rack")
-        return Topology.of({task: found[task] for task in tasks}, prepared.cluster)
+        return Topology.of({task: found[task] for task in tasks} | _racks_of_ps(stores), prepared.cluster)
 
     topology = retry_until(read, prepared.job.startup_timeout_secs, "the racks of all workers")
+    rack = topology.racks[str(prepared.task)]
+    if rack != prepared.job.rack:
+        log.warning(
+            "%s, but %s stays in rack %s, its place in the running job",
+            described(prepared.job, "rack"),
+            prepared.task,
+            rack,
+        )
     return dataclasses.replace(prepared, topology=topology)
+
+
+def _racks_of_ps(stores: Sequence[KeyValueStore]) -> dict[str, str]:
+    """Returns the rack of each ps that was given one."""
+    texts = [patient(functools.partial(store.get, records.IDENTITY)) for store in stores]
+    found = [Identity.from_json(text) for text in texts if text]
+    return {identity.task: identity.rack for identity in found if identity.rack}
 
 
 def agree_on_topology(topology: Topology, store: KeyValueStore, is_chief: bool, timeout_secs: float) -> None:
@@ -60,7 +86,7 @@ def agree_on_topology(topology: Topology, store: KeyValueStore, is_chief: bool, 
     Raises:
       RefusedError: they differ; the text shows the differences.
     """
-    own = topology.described()
+    own = {task: rack for task, rack in topology.racks.items() if not task.startswith("ps:")}
 
     def read() -> str:
         text = patient(lambda: store.get(records.TOPOLOGY))
@@ -88,6 +114,7 @@ def rack_member(prepared: Prepared, joined: Joined) -> RackMember:
         topology.workers[place.index],
         str(task),
         prepared.cluster.address(task).host,
+        rack_port_of(prepared.job, prepared.cluster, task),
         heartbeat.process_id,
         joined.stores[0],
         joined.events.stop.is_set,

@@ -134,7 +134,7 @@ class WorkerTraining:
         self.agree()
         server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus)
         if job.has_racks:
-            self.prepared = prepared = with_topology(prepared, self.joined.stores[0])
+            self.prepared = prepared = with_topology(prepared, self.joined.stores)
             self.rack = rack_member(prepared, self.joined)
         self.step, secs = prepared.step()
         self._preparation_secs = preparation_secs_of(secs)

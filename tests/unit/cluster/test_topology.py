@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import Place, Topology, known_topology, racks_of_file
+from ps_train.cluster.topology import Place, Topology, known_topology, rack_port_of, racks_of_file
 from ps_train.config.job import Job, Task
 
 
@@ -88,3 +88,28 @@ def test_the_bytes_between_racks(tmp_path):
     topology = known_topology(job, Task("worker", 0), Cluster.of(job))
     # Rack a, of one worker, uses ps:1 from afar; rack b, of three, uses ps:0.
     assert topology.core_bytes([10, 100]) == (2 * 100 + 2 * 10, 2 * 100 + 3 * 2 * 10)
+
+
+def test_the_ports_of_aggregators_count_up_on_each_host(tmp_path):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"}, rack_port=3000)
+    cluster = Cluster.of(job)
+    assert [rack_port_of(job, cluster, task) for task in cluster.replicas()] == [3000, 3000, 3001, 3000]
+    assert rack_port_of(Job(), cluster, Task("worker", 1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("port", "why"),
+    [(1, "port 1, which is that of ps:0"), (3, "port 3, which is that"), (65535, "65536, which is out")],
+)
+def test_a_port_of_an_aggregator_that_cannot_be_is_refused_in_one_line(tmp_path, port, why):
+    job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"}, rack_port=port)
+    with pytest.raises(ConfigError, match=f"rack_port={port} gives worker:.* the port .*{why[-8:]}"):
+        for task in Cluster.of(job).replicas():
+            rack_port_of(job, Cluster.of(job), task)
+
+
+def test_an_ipv6_host_has_its_rack_with_or_without_brackets(tmp_path):
+    lists = {"ps_hosts": ("[::1]:1",), "worker_hosts": ("[::1]:2", "[fd00::2]:2")}
+    for key in ("[fd00::2]", "fd00::2", "[fd00::2]:2"):
+        job = job_of(tmp_path / "racks", {"::1": "a", key: "b"}, **lists)
+        assert racks_of_file(job, Cluster.of(job)) == {"ps:0": "a", "worker:0": "a", "worker:1": "b"}

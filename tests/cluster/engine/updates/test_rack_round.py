@@ -19,13 +19,16 @@ from tests.support.processes import eventually
 RATE, BATCH = 0.05, 4
 
 
-def racked(model: Linear, num_ps: int, racks: str, optimizer: str = "sgd", **fields: object) -> InProcessCluster:
+def racked(
+    model: Linear, num_ps: int, racks: str, optimizer: str = "sgd", num_workers: int = 0, **fields: object
+) -> InProcessCluster:
+    """A job with the given racks of its workers; for an empty text as many workers without racks."""
     cluster = InProcessCluster(
         model,
         num_ps,
-        len(racks),
+        num_workers or len(racks),
         racks=list(racks),
-        rack="a",
+        rack=racks[:1],
         update="sync",
         optimizer=optimizer,
         learning_rate=RATE,
@@ -88,21 +91,24 @@ class Whole(Linear):
 
 @pytest.mark.long
 def test_racks_equal_a_flat_sum_to_the_bit_where_the_order_of_addition_is_without_effect() -> None:
-    found = []
-    for racks in ("aaabb", ""):
-        model = Whole(count=100, width=6)
-        if racks:
-            cluster = racked(model, 2, racks, max_steps=12)
-            start_relays(cluster)
-        else:
-            cluster = InProcessCluster(
-                model, 2, 5, update="sync", optimizer="sgd", learning_rate=RATE, batch_size=BATCH, partition_bytes=8
-            )
-            cluster.start()
-        cluster.train(12)
-        found.append(cluster.values())
-    for name, value in found[0].items():
-        assert np.array_equal(value, found[1][name]), name
+    found, expected = (trained_by(Whole(count=100, width=6), racks, 5, 12, "sgd") for racks in ("aaabb", ""))
+    for name, value in found.items():
+        assert np.array_equal(value, expected[name]), name
+
+
+@pytest.mark.long
+def test_racks_equal_a_flat_sum_to_a_millionth() -> None:
+    found, expected = (trained_by(Linear(count=400, width=50), racks, 8, 100, "momentum") for racks in ("abbaaaac", ""))
+    for name, value in found.items():
+        assert np.abs(value - expected[name]).max() <= 1e-6 * max(1.0, np.abs(expected[name]).max()), name
+
+
+def trained_by(model: Linear, racks: str, num_workers: int, steps: int, optimizer: str) -> dict[str, np.ndarray]:
+    cluster = racked(model, 2, racks, optimizer, num_workers, max_steps=steps)
+    if racks:
+        start_relays(cluster)
+    cluster.train(steps)
+    return cluster.values()
 
 
 def test_a_rack_goes_on_without_a_worker_that_left_and_with_it_when_it_is_back() -> None:

@@ -57,6 +57,14 @@ def test_the_ports_are_those_of_this_host_and_the_members_all_hosts():
     assert texts(rules.members) == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::2"]
 
 
+def test_the_workers_of_racks_have_a_further_port_which_must_be_known():
+    racks = ("--update=sync", "--rack=x")
+    assert Source(*LISTS, *racks, "--rack_port=3000").rules().ports == {2222, 2224, 3000}
+    assert Source(*LISTS, *racks, "--rack_port=3000", "--job_name=ps", "--task_index=0").rules().ports == {2222}
+    with pytest.raises(ConfigError, match="on a free port, which no rule can name; give the job a --rack_port"):
+        Source(*LISTS, *racks).rules()
+
+
 def test_a_named_task_has_the_port_of_its_own_and_a_table_of_its_own():
     source = Source(*LISTS, "--job_name=worker", "--task_index=1")
     assert source.rules().ports == {2223}  # although c is not this host, as it sees itself

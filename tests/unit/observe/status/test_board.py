@@ -10,6 +10,7 @@ import time
 import pytest
 
 from ps_train.cluster.membership.records import TELEMETRY, TaskState
+from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import NO_LIMIT
 from tests.support.job_status import board_of, counters_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
@@ -47,6 +48,15 @@ def test_a_section_has_the_documented_keys(section):
         assert found
         found = found[0]
     assert set(documented) <= set(found) <= {*documented, "cores"}
+
+
+def test_the_bytes_between_racks_are_shown_where_the_racks_of_the_ps_are_known():
+    board, racks = board_of(rack="x", update="sync"), {"worker:0": "x", "worker:1": "y"}
+    board.set_topology(Topology(("x", "y"), (("worker:0",), ("worker:1",)), racks))
+    assert board.status()["core"] is None
+    board.set_topology(Topology(("x", "y"), (("worker:0",), ("worker:1",)), {**racks, "ps:0": "x", "ps:1": "x"}))
+    # Worker 1 pulls all 10,010 numbers from the other rack and pushes as many.
+    assert board.status()["core"]["bytes_per_step"] == board.status()["core"]["flat_bytes_per_step"] == 2 * 4 * 10010
 
 
 def test_a_job_in_training_has_progress_and_its_end_is_predicted():
