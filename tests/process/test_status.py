@@ -120,6 +120,7 @@ def test_events_are_written_one_json_object_a_line(processes: Processes, tmp_pat
     kinds = [event["kind"] for event in events]
     assert (kinds[0], kinds[-1]) == ("started", "ended")
     assert {"joined", "saved"} <= set(kinds)
+    assert len({(event["kind"], event["text"]) for event in events}) == len(events)  # each is there once
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")

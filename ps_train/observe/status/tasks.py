@@ -86,7 +86,7 @@ class TaskBoard:
             found = [from_age(each, time.time()) for each in record.get("events", ())]
         except (KeyError, TypeError, ValueError):
             return
-        for event in found:
+        for event in found if task != str(self._cluster.chief) else ():  # the chief's are in its recorder
             self._add_once(event)
 
     def _add_once(self, event: Event) -> None:

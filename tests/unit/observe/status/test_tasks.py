@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import pytest
 
-from ps_train.base.lifecycle import Recorder, attach
+from ps_train.base.lifecycle import Recorder, attach, record_event, with_ages
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import TELEMETRY, TaskState
@@ -87,6 +88,13 @@ def test_an_event_that_a_task_sends_with_each_heartbeat_is_shown_once(tasks, rec
         status = dataclasses.replace(worker_status(1, heartbeat=beat), telemetry=telemetry)
         tasks.read_records(0, store_of(status), float(beat))
     assert [found.kind for found in recorder.events()].count("fault") == 1
+
+
+def test_the_events_of_the_chief_do_not_come_back_with_its_own_record(tasks, recorder):
+    record_event("saved", "checkpoint of step 100")
+    telemetry = {"uptime": 1.0, "cpu_secs": 0.0, "events": with_ages(recorder.events(), time.time())}
+    tasks.read_records(0, store_of(dataclasses.replace(worker_status(0), telemetry=telemetry)), 0.0)
+    assert [found.kind for found in recorder.events()] == ["saved", "joined"]
 
 
 @pytest.mark.parametrize(
