@@ -52,6 +52,19 @@ def test_the_focal_loss_of_extreme_logits_and_its_gradient_are_finite():
     assert np.isfinite(value_of(loss)).all() and np.isfinite(value_of(tf.gradients(loss, logits)[0])).all()
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_the_gradient_of_the_focal_loss_is_that_of_numpy_in_float64_also_at_huge_logits(gamma):
+    own = np.array([-1000.0, -80.0, -20.0, -1.0, 0.0, 1.0, 5.0, 20.0, 28.0, 1000.0])  # logits of the example's class
+    p_log, q_log = -np.logaddexp(0, -own), -np.logaddexp(0, own)  # log of p and of 1 - p
+    expected_loss = -np.exp(gamma * q_log) * p_log
+    expected = -np.exp((gamma + 1) * q_log) + gamma * np.exp(gamma * q_log + p_log) * p_log
+    for label, sign in ((1.0, 1), (0.0, -1)):
+        logits = tf.constant(sign * own, tf.float32)
+        loss = losses.focal(tf.fill(own.shape, label), logits, gamma)
+        np.testing.assert_allclose(value_of(loss), expected_loss, rtol=1e-5, atol=1e-37)
+        np.testing.assert_allclose(value_of(tf.gradients(loss, logits)[0]), sign * expected, rtol=1e-5, atol=1e-37)
+
+
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5, 0.0]])
 def test_smoothing_over_several_classes_is_that_of_numpy(weights):
     logits, classes = RANDOM.normal(0, 2, (30, 4)).astype(np.float32), RANDOM.integers(0, 4, 30)
