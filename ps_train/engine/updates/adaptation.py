@@ -1,7 +1,7 @@
 """The chief's hook that measures a job and changes the values that follow the measurements.
 
     values = [value for value in (batch_size, lead, codec) if not value.is_fixed]
-    AdaptationHook(values, global_step, counters, tracer)
+    AdaptationHook(values, global_step, fetches, tracer)
 
 The policy is in `adaptation_policy.py`.  The hook measures, writes a chosen value to ps 0 and logs it with its reason.
 """
@@ -19,10 +19,15 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.lifecycle import event
 from ps_train.cluster.sessions.calls import SHORT_CALL
 from ps_train.config.codec_spec import AUTO_CODECS
-from ps_train.engine.updates.adaptation_policy import PUSHING, SYNCHRONISATION, WAITING, Adaptation, Measured
+from ps_train.engine.updates.adaptation_policy import (
+    PUSHING,
+    SYNCHRONISATION,
+    WAITING,
+    Adaptation,
+    Measured,
+    is_other_job,
+)
 from ps_train.engine.updates.adapted_value import AdaptedValue
-from ps_train.engine.updates.run_counters import RunCounters
-from ps_train.engine.variables.variables import ps_device
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +43,7 @@ SYNC_SHARE = 0.2
 _MIN_SECS, _MIN_STEPS = 2.0, 20
 """Shortest time, and fewest global steps, of a measurement."""
 
-_OFTEN, _SELDOM = (2.0, 0.05), (10.0, 0.01)
+_OFTEN, _SELDOM = (2.0, 0.02), (10.0, 0.01)
 """Pause in seconds between samples of a step, and the share of time that they may cost: while values change, and after
 _SETTLED measurements without a change."""
 _SETTLED = 8
@@ -64,7 +69,8 @@ class AdaptationHook(v1.train.SessionRunHook):
     Args:
       values: the values that follow measurements, at least one.
       global_step: the variable.
-      counters: the run's counters.
+      fetches: what is fetched in each step anyway, by name: "step", "examples" and "waiting" as in `RunCounters`, and
+        "adapted", the present value of each flag.
       tracer: samples the parts of the chief's steps.
       clock: returns the time in seconds.
     """
@@ -73,20 +79,19 @@ class AdaptationHook(v1.train.SessionRunHook):
         self,
         values: Sequence[AdaptedValue],
         global_step: Any,
-        counters: RunCounters,
+        fetches: Mapping[str, Any],
         tracer: Tracer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = Adaptation({value.name: value.ladder for value in values})
         self._is_traced = any(value.ladder.rule.cost != WAITING for value in values)
         self._tracer, self._clock = tracer, clock
-        with tf.device(ps_device(0)):
-            read = (global_step, counters.examples, counters.waiting)
-            self._fetches = [{value.name: value.newest() for value in values}, *[one.read_value() for one in read]]
+        self._fetches = [fetches[name] for name in ("adapted", "step", "examples", "waiting")]
         self._changes = {value.name: value.change(global_step) for value in values}
         self._values: Mapping[str, int] = {}
         self._since: tuple[float, int, float, Any] | None = None
-        self._unchanged = 0
+        self._rate = 0.0
+        self._sampled_from = self._unchanged = 0
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: values, global step, examples, waiting."""
@@ -97,18 +102,15 @@ class AdaptationHook(v1.train.SessionRunHook):
         found, step, examples, waiting = run_values.results
         values, now = {name: int(value) for name, value in found.items()}, self._clock()
         if self._since is None or values != self._values or step < self._since[1]:
-            self._begin(values, (now, int(step), examples, waiting))
+            self._begin(values, (now, int(step), examples, waiting), has_changed=True)
             return
         began, first, examples_before, waiting_before = self._since
-        sample = self._tracer.latest
         if now - began < _MIN_SECS or step - first < _MIN_STEPS:
             return
-        # Some of its steps may have had the values before.
-        if self._is_traced and (sample is None or sample["step"] < first + _MIN_STEPS):
-            return
         waited, total = (waiting - waiting_before).sum(axis=0)
-        shares = {WAITING: float(waited / total) if total > 0 else 0.0, **_shares_of(sample)}
+        shares = {WAITING: float(waited / total) if total > 0 else 0.0, **self._sampled()}
         rate = float(examples - examples_before) / (now - began)
+        is_other, self._rate = self._rate > 0 and is_other_job(self._rate, rate), rate
         change = self._policy.next_change(values, Measured(rate, shares))
         if change is not None:
             name, old = change.name, shown(change.name, values[change.name])
@@ -120,20 +122,21 @@ class AdaptationHook(v1.train.SessionRunHook):
                 log.info("%s", text, extra=event("adapted"))
             except tf.errors.DeadlineExceededError:
                 log.debug("%s could not be changed: ps:0 is busy", name)
-        self._begin(values, (now, int(step), examples, waiting))
+        self._begin(values, (now, int(step), examples, waiting), values != self._values or is_other)
 
-    def _begin(self, values: Mapping[str, int], since: tuple[float, int, float, Any]) -> None:
-        """Begins to measure."""
-        has_changed = values != self._values
+    def _begin(self, values: Mapping[str, int], since: tuple[float, int, float, Any], has_changed: bool) -> None:
+        """Begins to measure; after a change, of a value or of the job's speed, with new samples of a step."""
+        self._values, self._since = values, since
         self._unchanged = 0 if has_changed else self._unchanged + 1
+        if has_changed:
+            self._rate, self._sampled_from = 0.0, since[1] + _MIN_STEPS  # steps before may have had the values before
         if self._is_traced and (has_changed or self._unchanged == _SETTLED):
             self._tracer.sample_often(*(_OFTEN if has_changed else _SELDOM))
-        self._values, self._since = values, since
 
-
-def _shares_of(sample: Mapping[str, float] | None) -> dict[str, float]:
-    """Returns the shares that a sample of a step tells."""
-    if sample is None or sample["secs"] <= 0:
-        return {}
-    synchronisation = sum(sample[part] for part in SYNC_PARTS) / sample["secs"]
-    return {SYNCHRONISATION: synchronisation, PUSHING: sample["push"] / sample["secs"]}
+    def _sampled(self) -> dict[str, float]:
+        """Returns the shares that the latest sample of a step tells; none if it is older than a change."""
+        sample = self._tracer.latest
+        if sample is None or sample["step"] < self._sampled_from or sample["secs"] <= 0:
+            return {}
+        synchronisation = sum(sample[part] for part in SYNC_PARTS) / sample["secs"]
+        return {SYNCHRONISATION: synchronisation, PUSHING: sample["push"] / sample["secs"]}

@@ -5,12 +5,14 @@
 
 Each value has a ladder: a larger value costs something (memory, staleness, lost work, CPU time) and lowers a share of a
 step's time.  While that share is too large, the next value is tried.  Every change is a trial, which the next
-measurement confirms or takes back.  Only one value is on trial at a time, so two changes never blur each other.
+measurements confirm or take back: one where the difference is plain, some more where it could be chance.  Only one
+value is on trial at a time, so two changes never blur each other.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +30,13 @@ _CALM = 3
 
 _FIRST_PATIENCE, _MOST_PATIENCE = 4, 64
 """Measurements after a useless trial until the next one in that direction; doubled each time."""
+
+_MOST_WINDOWS = 4
+"""Most measurements of a trial, and most that are kept of the values before."""
+
+_NOISE, _NOISE_WEIGHT = 0.02, 4
+"""Relative standard deviation of the examples per second that is assumed at first, and how many measurements it counts
+for."""
 
 _OTHER_JOB = 0.7
 """Ratio of the examples per second, either way, from which on an old trial says nothing about the present."""
@@ -61,7 +70,7 @@ def synchronisation(limit: float) -> Rule:
 STRAGGLERS = Rule(WAITING, limit=0.05, calm=0.025, gain=0.97, relief=0.9, loss=0.97)
 """The rule of a lead or of backup workers: growth must shorten the waiting, and may not cost speed."""
 
-BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.03, relief=math.inf, loss=0.97)
+BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.02, relief=math.inf, loss=0.98)
 """The rule of a codec, whose only use is speed: a push of half of the bytes saves at most half of its time."""
 
 
@@ -102,6 +111,9 @@ class Adaptation:
     def __init__(self, ladders: Mapping[str, Ladder]) -> None:
         self._ladders = {name: _Climber(name, ladder) for name, ladder in ladders.items()}
         self._trial: _Trial | None = None
+        self._values: Mapping[str, int] = {}
+        self._windows = _Windows()
+        self._noise = _Noise()
 
     def next_change(self, values: Mapping[str, int], measured: Measured) -> Change | None:
         """Returns the change to make now; None for none.
@@ -110,28 +122,82 @@ class Adaptation:
           values: the present value of each flag, with which the following was measured.
           measured: the measurement.
         """
-        trial, self._trial = self._trial, None
+        if values != self._values:  # first, or another process has chosen them
+            self._values, self._windows, self._trial = dict(values), _Windows(), None
+        if self._windows.all:
+            self._noise.add(self._windows.all[-1].examples_per_sec, measured.examples_per_sec)
+        self._windows = self._windows.with_one(measured)
         for climber in self._ladders.values():
             climber.pass_by(measured)
-        first = None
-        if trial is not None and values[trial.name] == trial.after:  # else another process has chosen this value
+        trial, first = self._trial, None
+        if trial is not None:
             first = self._ladders[trial.name]
-            if (back := first.taken_back(trial, measured)) is not None:
+            useful = first.is_useful(trial, self._windows, self._noise.value)
+            if useful is None:
+                return None
+            self._trial = None
+            back = first.end(trial, self._windows, useful)
+            if back is not None:
+                self._values, self._windows = {**values, back.name: back.value}, trial.windows
                 return back
         for climber in sorted(self._ladders.values(), key=lambda one: one is not first):
             value = values[climber.name]
             chosen = climber.next_value(value, measured)
             if chosen != value:
-                self._trial = _Trial(climber.name, value, chosen, measured)
+                self._trial = _Trial(climber.name, value, chosen, self._windows)
+                self._values, self._windows = {**values, climber.name: chosen}, _Windows()
                 return Change(climber.name, chosen, climber.cost_text(measured))
         return None
+
+
+class _Windows:
+    """The last measurements with the same values."""
+
+    def __init__(self, windows: Sequence[Measured] = ()) -> None:
+        self.all = tuple(windows)
+
+    def with_one(self, measured: Measured) -> _Windows:
+        """Returns them with one more; those of another job are left out."""
+        kept = [one for one in self.all if not is_other_job(one.examples_per_sec, measured.examples_per_sec)]
+        return _Windows((*kept, measured)[-_MOST_WINDOWS:])
+
+    def mean(self) -> Measured:
+        """Returns the mean of the measurements."""
+        shares = {
+            cost: statistics.fmean(one.shares[cost] for one in self.all if cost in one.shares)
+            for cost in {cost for one in self.all for cost in one.shares}
+        }
+        return Measured(statistics.fmean(one.examples_per_sec for one in self.all), shares)
+
+
+class _Noise:
+    """The relative standard deviation of the examples per second, from measurements that follow each other."""
+
+    def __init__(self) -> None:
+        self._variance = _NOISE**2
+
+    @property
+    def value(self) -> float:
+        return math.sqrt(self._variance)
+
+    def add(self, before: float, after: float) -> None:
+        """Takes in two measurements with the same values."""
+        if before + after > 0 and not is_other_job(before, after):
+            found = 0.5 * (2 * (after - before) / (after + before)) ** 2
+            self._variance += (found - self._variance) / _NOISE_WEIGHT
 
 
 class _Trial(NamedTuple):
     name: str
     before: int
     after: int
-    measured: Measured
+    windows: _Windows
+    """The measurements before."""
+
+
+def is_other_job(one: float, other: float) -> bool:
+    """Returns True if two numbers of examples per second differ so much that one says nothing about the other."""
+    return not _OTHER_JOB * one <= other <= one / _OTHER_JOB
 
 
 class _Climber:
@@ -148,17 +214,33 @@ class _Climber:
         self._grow.pass_by(measured.examples_per_sec)
         self._shrink.pass_by(measured.examples_per_sec)
 
-    def taken_back(self, trial: _Trial, measured: Measured) -> Change | None:
-        """Returns the change back if a trial did not bring what it must; None keeps the value."""
-        rule, before, after = self._rule, trial.measured, measured
+    def is_useful(self, trial: _Trial, windows: _Windows, noise: float) -> bool | None:
+        """Returns whether a trial has brought what it must; None if another measurement must tell.
+
+        Args:
+          trial: the trial.
+          windows: the measurements since it began, at least one.
+          noise: the relative standard deviation of a measurement's examples per second.
+        """
+        rule, before, after = self._rule, trial.windows.mean(), windows.mean()
         ratio = after.examples_per_sec / before.examples_per_sec if before.examples_per_sec > 0 else math.inf
-        share, share_before = after.shares.get(rule.cost, 0.0), before.shares.get(rule.cost, 0.0)
-        has_grown = self._values.index(trial.after) > self._values.index(trial.before)
-        if has_grown:
-            is_useless = ratio < rule.gain or share > rule.relief * share_before
-        else:
-            is_useless = ratio < rule.loss or share > max(rule.limit, rule.calm)
-        if is_useless:
+        least, most_share = rule.gain, rule.relief * before.shares.get(rule.cost, 0.0)
+        if not self._has_grown(trial):
+            least, most_share = rule.loss, max(rule.limit, rule.calm)
+        if most_share < 1:
+            if (share := after.shares.get(rule.cost)) is None:
+                return None
+            if share > most_share:
+                return False
+        error = ratio * noise * math.sqrt(1 / len(trial.windows.all) + 1 / len(windows.all))
+        if abs(ratio - least) < error and len(windows.all) < _MOST_WINDOWS:
+            return None
+        return ratio >= least
+
+    def end(self, trial: _Trial, windows: _Windows, useful: bool) -> Change | None:
+        """Ends a trial, and returns the change back if it was useless."""
+        before, after, has_grown = trial.windows.mean(), windows.mean(), self._has_grown(trial)
+        if not useful:
             (self._grow if has_grown else self._shrink).wait(before.examples_per_sec)
             self._reach += has_grown  # one value alone may not help, as one backup worker for two stragglers
             return Change(
@@ -168,6 +250,9 @@ class _Climber:
             self._reach, self._grow, self._shrink = 1, _Patience(), _Patience()
             self._shrink.wait(after.examples_per_sec)
         return None
+
+    def _has_grown(self, trial: _Trial) -> bool:
+        return self._values.index(trial.after) > self._values.index(trial.before)
 
     def next_value(self, value: int, measured: Measured) -> int:
         """Returns a value to try, or the present one."""
@@ -202,7 +287,7 @@ class _Patience:
         return self._left == 0
 
     def pass_by(self, rate: float) -> None:
-        if self._left and not _OTHER_JOB * self._rate <= rate <= self._rate / _OTHER_JOB:
+        if self._left and is_other_job(self._rate, rate):
             self._left, self._next = 1, _FIRST_PATIENCE
         self._left = max(0, self._left - 1)
 

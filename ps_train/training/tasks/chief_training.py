@@ -143,7 +143,8 @@ class ChiefTraining(WorkerTraining):
         )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
         ps, values = self.step.ps, self.step.adapted
-        adapting = [AdaptationHook(values, ps.global_step, ps.counters, self.profile.tracer)] if values else []
+        fetched = fetches.args().fetches
+        adapting = [AdaptationHook(values, ps.global_step, fetched, self.profile.tracer)] if values else []
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *adapting]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ps_train.engine.updates.adaptation import AdaptationHook
+from ps_train.engine.updates.counter_values import counter_tensors
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.models import Linear
@@ -40,16 +41,21 @@ class Watched:
         self.step, self.examples, self.waiting = 0, 0.0, np.zeros([2, 2])
         with step.graph.as_default():
             self.hook: Any = AdaptationHook(
-                step.adapted, step.ps.global_step, step.ps.counters, self.tracer, clock=lambda: self.now
+                step.adapted, step.ps.global_step, self.fetches(step), self.tracer, clock=lambda: self.now
             )
             (self.value,) = [value.newest() for value in step.adapted]
+
+    @staticmethod
+    def fetches(step: Any) -> dict[str, Any]:
+        adapted = {value.name: value.newest() for value in step.adapted}
+        return {"adapted": adapted, "step": step.ps.global_step, **counter_tensors(step.ps.counters)}
 
     def pass_time(self, secs: float, steps: int, examples: float, waited: float = 0.0) -> int:
         """Returns the value after so many seconds, in which the workers waited for a share of the time."""
         self.now, self.step, self.examples = self.now + secs, self.step + steps, self.examples + examples
         self.waiting = self.waiting + np.array([[waited * secs, secs]] * 2)
-        fetched = self.session.run(self.hook.before_run(None).fetches)
-        results = [fetched[0], self.step, self.examples, self.waiting]
+        fetched = self.session.run(self.hook.before_run(None).fetches[0])
+        results = [fetched, self.step, self.examples, self.waiting]
         self.hook.after_run(SimpleNamespace(session=self.session), SimpleNamespace(results=results))
         return int(self.session.run(self.value))
 
@@ -76,8 +82,17 @@ def test_a_value_that_depends_on_the_network_waits_for_a_sample_of_it(fields: di
     assert watched.pass_time(1.0, 10, 100) == first
     assert watched.pass_time(3.0, 30, 100) == first, "there is no sample of a step yet"
     watched.tracer.sample(31, share=0.6)
-    assert watched.pass_time(1.0, 10, 100) == larger
-    assert watched.pass_time(3.0, 30, 100) == larger, "the sample is of the value before"
-    watched.tracer.sample(100, share=0.6)
-    assert watched.pass_time(3.0, 30, 100) == back, "fewer examples a second: taken back"
+    assert watched.pass_time(3.0, 30, 100) == larger
+    assert watched.pass_time(3.0, 30, 50) == back, "fewer examples a second: taken back"
     assert len(watched.tracer.settings) == 3, "calls are timed anew for every value"
+    for _ in range(6):
+        assert watched.pass_time(3.0, 30, 100) == back, "the sample is of the value before"
+    watched.tracer.sample(400, share=0.6)
+    assert watched.pass_time(3.0, 30, 100) > back
+
+
+def test_a_job_that_becomes_another_one_is_sampled_again() -> None:
+    watched = Watched(push_codec="auto")
+    for examples in (300, 300, 300, 20, 20):
+        watched.pass_time(3.0, 30, examples)
+    assert len(watched.tracer.settings) == 2, "at first, and when the speed fell"

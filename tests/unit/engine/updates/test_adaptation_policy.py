@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -109,6 +110,34 @@ def test_it_is_never_slower_than_the_best_fixed_value_by_more_than_5_percent(cos
     chosen = chosen_by(cost, profile)
     allowed = [value for value in LADDERS[cost].values if cost != SYNCHRONISATION or value <= max(chosen)]
     assert rate(profile, chosen) >= 0.95 * max(rate(profile, [value] * 300) for value in allowed)
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.06])
+def test_chance_does_not_decide(noise: float) -> None:
+    def measured(codec: int, rates: Sequence[float], chance: random.Random) -> Measured:
+        return Measured(rates[codec] * (1 + chance.gauss(0, noise)), {PUSHING: (0.2, 0.13, 0.11)[codec]})
+
+    for rates in ((1000.0, 1100.0, 1200.0), (1000.0, 950.0, 900.0)):
+        kept = []
+        for seed in range(40):
+            chance, policy, value = random.Random(seed), Adaptation({"value": LADDERS[PUSHING]}), 0
+            for _ in range(100):
+                change = policy.next_change({"value": value}, measured(value, rates, chance))
+                value = value if change is None else change.value
+                kept.append(rates[value])
+        assert sum(kept) / len(kept) >= 0.97 * max(rates)
+
+
+def test_a_trial_whose_result_could_be_chance_goes_on() -> None:
+    policy = Adaptation({"value": LADDERS[PUSHING]})
+
+    def change(codec: int, rate: float) -> Change | None:
+        return policy.next_change({"value": codec}, Measured(rate, {PUSHING: 0.5}))
+
+    assert change(0, 1000.0) is not None
+    assert [change(1, rate) for rate in (1030.0, 1010.0, 1020.0)] == [None] * 3
+    back = change(1, 1000.0)
+    assert back is not None and back.value == 0, "15 more examples a second are no gain"
 
 
 def test_batches_grow_until_the_share_of_synchronisation_is_below_the_limit() -> None:
