@@ -1,8 +1,9 @@
-"""`python -m benchmarks adaptive`: values that follow measurements against each fixed one, on three profiles.
+"""`python -m benchmarks adaptive`: values that follow measurements against each fixed one, on four profiles.
 
     even        alike workers on a fast network             --push_codec
     straggler   one of three workers is three times slower  --max_steps_ahead (bounded)
     degrading   the network becomes slow in the middle      --push_codec
+    routes      one of two ps is behind a slow line         --ps_weights
 
 Ps and workers are real processes in network namespaces with a slow wire between them.  A run is measured from some
 seconds after its first step on, with all its trials.  Rounds are interleaved.  Root only; skipped otherwise.
@@ -28,13 +29,14 @@ from benchmarks.run import step_of
 from benchmarks.table import markdown
 from benchmarks.uneven import PAUSE_VARIABLE
 
-DELAY_MS, MBIT, SLOW_MBIT = 0.5, 1000.0, 80.0
+DELAY_MS, MBIT, SLOW_MBIT, LINE_MBIT = 0.5, 1000.0, 80.0, 150.0
 ALLOWED = 0.95
 """Smallest ratio of the examples/s with the following value to those with the best fixed one."""
 _WARM_SECS, _START_SECS = 5.0, 300.0
 
 _CODECS = tuple(f"--push_codec={codec}" for codec in ("none", "bfloat16", "int8", "auto"))
 _LEADS = tuple(f"--max_steps_ahead={lead}" for lead in ("0", "2", "4", "0..4"))
+_WEIGHTS = tuple(f"--ps_weights={weights}" for weights in ("1,1", "1,0.15", "auto"))
 _PAUSED = ("--model=benchmarks.workloads.sleeper:Sleeper", "--model_arg=pause_ms=20")
 
 
@@ -47,41 +49,54 @@ class Profile:
       choices: the flags that are compared; the last one follows measurements.
       pauses: the pause of each worker's step, for models that pause by their environment.
       degrades: the network becomes slow in the middle.
+      num_ps: number of ps; the second one is behind a slow line.
     """
 
     flags: Sequence[str]
     choices: Sequence[str]
     pauses: Sequence[int] = (0, 0)
     degrades: bool = False
+    num_ps: int = 1
+
+    def tasks(self) -> list[str]:
+        """Returns the tasks of its job."""
+        ps = [f"ps:{index}" for index in range(self.num_ps)]
+        return ps + [f"worker:{index}" for index in range(len(self.pauses))]
+
+    def network(self) -> Network:
+        """Returns a network for its tasks."""
+        tasks = self.tasks()
+        racks = {task: "far" if task == "ps:1" else "near" for task in tasks} if self.num_ps > 1 else {}
+        return Network(tasks, DELAY_MS, MBIT, racks, LINE_MBIT)
 
 
 PROFILES = {
     "even": Profile((*_PAUSED, "--update=async"), _CODECS),
     "straggler": Profile(("--model=benchmarks.uneven:UnevenDigits", "--update=bounded"), _LEADS, (20, 20, 60)),
     "degrading": Profile((*_PAUSED, "--update=async"), _CODECS, degrades=True),
+    "routes": Profile((*_PAUSED, "--update=sync"), _WEIGHTS, num_ps=2),
 }
 
 
 def run(options: argparse.Namespace) -> int:
     record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "secs": options.secs}
     record |= {"load_before": machine.load_average(), "profiles": {name: {} for name in PROFILES}}
-    workers = max(len(profile.pauses) for profile in PROFILES.values())
-    with Network(["ps:0", *(f"worker:{index}" for index in range(workers))], DELAY_MS, MBIT) as network:
-        for _ in range(options.repeats):
-            for name, profile in PROFILES.items():
+    for _ in range(options.repeats):
+        for name, profile in PROFILES.items():
+            with profile.network() as network:
                 for choice in profile.choices:
                     found = measure(profile, choice, network, options.secs)
                     record["profiles"][name].setdefault(choice, []).append(found)
                     print(name, choice, found, machine.load_average(), flush=True)
-                record["load_after"] = machine.load_average()
-                results.store("adaptive", record, report(record), "", options.results)
+            record["load_after"] = machine.load_average()
+            results.store("adaptive", record, report(record), "", options.results)
     print(report(record))
     return 0
 
 
 def measure(profile: Profile, choice: str, network: Network, secs: float) -> dict[str, Any]:
     """Returns the steps per second of the job, and its changes of the value."""
-    places = {task: network.places[task] for task in ("ps:0", *(f"worker:{i}" for i in range(len(profile.pauses))))}
+    places = network.places
     network.pace(MBIT)
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
         for program in _programs(profile, choice, places, directory):
@@ -143,9 +158,9 @@ def report(record: Mapping[str, Any]) -> str:
     lines = [f"# Values that follow measurements, {record['date']}", "", machine.text(record["machine"]), ""]
     lines += [
         f"{DELAY_MS:g} ms of delay each way and {MBIT:g} Mbit/s between all tasks; *degrading*: {SLOW_MBIT:g} Mbit/s "
-        f"in the second half. Global steps per second over {record['secs']:g} s, from {_WARM_SECS:g} s after the first "
-        f"step, with all trials: medians (lowest - highest) of {runs_each} interleaved rounds. A following value "
-        f"should reach {ALLOWED:g} of the best fixed one.",
+        f"in the second half; *routes*: {LINE_MBIT:g} Mbit/s to one of two ps. Global steps per second over "
+        f"{record['secs']:g} s, from {_WARM_SECS:g} s after the first step, with all trials: medians (lowest - highest) "
+        f"of {runs_each} interleaved rounds. A following value should reach {ALLOWED:g} of the best fixed one.",
         "",
         markdown(["profile", "flag", "steps/s", "the following value"], rows),
         "",

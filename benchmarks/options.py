@@ -37,7 +37,7 @@ WHAT = {
     "codec_cpu": "CPU time of each codec for a value",
     "batch_size": "a batch size that follows the network, over a slow wire",
     "racks": "two racks of three workers under a slow core: the sum of a rack against flat pushes",
-    "adaptive": "values that follow measurements against each fixed one, on three profiles",
+    "adaptive": "values that follow measurements against each fixed one, on four profiles",
     "tune": "steps until a study has found a planted optimum, by sampler and pruner; --repeats is the number of seeds",
     "breakdown": "where the CPU time of ps and workers goes, by perf",
 }

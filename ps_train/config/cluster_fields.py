@@ -65,7 +65,8 @@ class ClusterFields:
     ps_weights: str = job_field(
         "",
         "cluster",
-        "Share of the variables that each ps holds, relative to the others, as in 1,1,0.5. [even]",
+        "Share of the variables that each ps holds, relative to the others, as in 1,1,0.5.  auto: by the bytes a "
+        "second that the chief measures to each ps when the job starts. [even]",
         weights,
         shared=True,
     )

@@ -11,6 +11,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
 from ps_train.config.fields import job_fields
 from ps_train.config.job_values import JobValues, described
+from ps_train.config.validators import AUTO_WEIGHTS
 
 
 def validate_combinations(job: JobValues) -> None:
@@ -138,6 +139,11 @@ def _check_ps_on_workers(job: JobValues, named: Callable[[str], str]) -> None:
         raise ConfigError(
             f"{named('max_workers')} is not possible with {asked}: each worker holds a share of the variables, so none "
             "may join or leave; leave one of them out."
+        )
+    if job.ps_weights == AUTO_WEIGHTS:
+        raise ConfigError(
+            f"{named('ps_weights')} is not possible with {asked}: the chief's own share would never leave its process, "
+            "and seem the fastest; give numbers."
         )
 
 

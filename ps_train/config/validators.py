@@ -46,13 +46,17 @@ def is_rack(text: str) -> bool:
     return _RACK.fullmatch(text) is not None
 
 
+AUTO_WEIGHTS = "auto"
+"""The weights of the ps that the chief measures."""
+
+
 def parse_weights(text: str) -> tuple[float, ...]:
-    """Returns the weights of a text such as 1,1,0.5; an empty one has none.
+    """Returns the weights of a text such as 1,1,0.5; an empty one has none, nor has "auto" before they are measured.
 
     Raises:
       ValueError: a part is not a number above 0.
     """
-    weights = tuple(float(part) for part in text.split(",")) if text else ()
+    weights = tuple(float(part) for part in text.split(",")) if text not in ("", AUTO_WEIGHTS) else ()
     if not all(math.isfinite(weight) and weight > 0 for weight in weights):
         raise ValueError(text)
     return weights
@@ -145,4 +149,4 @@ def is_number(text: str) -> bool:
 rack_or_none = Check("letters, digits, '.', '_' and '-', at most 63", lambda text: text == "" or is_rack(text))
 
 
-weights = Check("numbers above 0, one for each ps, as in 1,1,0.5", is_parsed_by(parse_weights))
+weights = Check("auto, or numbers above 0, one for each ps, as in 1,1,0.5", is_parsed_by(parse_weights))

@@ -110,10 +110,10 @@ class Cluster:
             ps = (*chiefs, *_all_workers(job, workers, num_workers))
         cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers, job.ps_on_workers)
         cluster._refuse_duplicates()
-        if job.ps_weights and len(parse_weights(job.ps_weights)) != len(ps):
+        weights = parse_weights(job.ps_weights)
+        if weights and len(weights) != len(ps):
             raise ConfigError(
-                f"{described(job, 'ps_weights')} has {len(parse_weights(job.ps_weights))} numbers for {len(ps)} ps: "
-                "give one for each ps."
+                f"{described(job, 'ps_weights')} has {len(weights)} numbers for {len(ps)} ps: give one for each ps."
             )
         cluster._refuse_settings_for_more_workers(job)
         return cluster

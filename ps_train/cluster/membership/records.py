@@ -36,6 +36,9 @@ A restarted ps has none.
 TOPOLOGY = "topology"
 """Key of the rack of each task.  The chief writes it, and the other workers compare it with theirs."""
 
+PS_WEIGHTS = "ps_weights"
+"""Key of the weights of the ps that the chief has measured, on every ps; see `--ps_weights=auto`."""
+
 STOP = "stop"
 """Key of `StopRequest`.  A task that got a signal writes it; the chief then saves and ends the job."""
 

@@ -15,5 +15,6 @@ Files:
     calls.py        Sessions whose calls survive TensorFlow's refusals, and can be abandoned while they hang
     exit_guard.py   Calls of TensorFlow at the end of the process
     ps_clocks.py    The clocks of the ps, compared with this process's clock
+    ps_speed.py     The bytes a second between this process and a ps, and the weights of the ps that follow from them
     server.py       The TensorFlow server of this process, and a session's view of the cluster
 """

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ps_train.base.remote_files import scheme_of
+from ps_train.cluster.sessions.ps_speed import weights_of
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.commands.doctor.network import Answer, advice_for
 from ps_train.commands.doctor.prediction import Network
@@ -17,9 +18,6 @@ from ps_train.observe.status.measured_network import write_network
 
 SLOW_TRIP_SECS, SLOW_BYTES_PER_SEC, MOST_OFFSET_SECS = 0.02, 20 << 20, 1.0
 """From these values on a finding is a warning."""
-
-_UNLIKE = 1.25
-"""Ratio of the bytes a second of the fastest and the slowest ps from which on weights are named."""
 
 _USUAL_TRIP_SECS = 0.0005
 """Round trip within one machine, which a sample of the job includes."""
@@ -105,9 +103,9 @@ def weights_finding(found: Sequence[PsMeasurement], job: Job) -> list[Finding]:
       job: the job.
     """
     rates = [min(one.pull, one.push) for one in found if one.pull and one.push]
-    if len(rates) < len(found) or len(rates) < 2 or max(rates) < _UNLIKE * min(rates):
+    weights = weights_of(rates) if len(rates) == len(found) else ""
+    if not weights:
         return []
-    weights = ",".join(f"{rate / max(rates):.2g}" for rate in rates)
     slowest = found[rates.index(min(rates))].name
     text = f"{slowest} moves {min(rates) / max(rates):.2g} of the bytes/s of the fastest ps"
     if job.ps_weights:

@@ -147,16 +147,38 @@ def agree_with_chief(
     Raises:
       RefusedError: the descriptions differ; the text shows the differences.
     """
-    address = cluster.tasks().get(str(cluster.chief))
-    chief = f"{cluster.chief} ({address or 'address unknown here'})"
-
-    def read() -> str:
-        text = patient(lambda: store.get(records.DESCRIPTION))
-        if not text:
-            raise NotReadyError(f"{chief} has not described the job yet")
-        return text
-
-    expected = retry_until(read, timeout_secs, f"the chief, {chief}", lambda: _sign_of_life(store, str(cluster.chief)))
+    expected = told_by_chief(store, records.DESCRIPTION, "described the job", cluster, timeout_secs)
     found = diff_configs(read_object(expected), own, "the chief", task)
     if found:
-        raise RefusedError(f"{task} differs from the job of {chief}: {'; '.join(found)}.")
+        raise RefusedError(f"{task} differs from the job of {_chief_in_words(cluster)}: {'; '.join(found)}.")
+
+
+def told_by_chief(store: KeyValueStore, key: str, what: str, cluster: Cluster, timeout_secs: float) -> str:
+    """Waits until the chief has written a record; returns it.
+
+    Args:
+      store: of the ps that has it.
+      key: its key.
+      what: what the chief does with it, in words, for errors.
+      cluster: the host lists.
+      timeout_secs: seconds to wait without a sign of life of the chief.
+
+    Raises:
+      UnreachableError: the time is over.
+    """
+    chief = _chief_in_words(cluster)
+
+    def read() -> str:
+        text = patient(lambda: store.get(key))
+        if not text:
+            raise NotReadyError(f"{chief} has not {what} yet")
+        return str(text)
+
+    found: str = retry_until(
+        read, timeout_secs, f"the chief, {chief}", lambda: _sign_of_life(store, str(cluster.chief))
+    )
+    return found
+
+
+def _chief_in_words(cluster: Cluster) -> str:
+    return f"{cluster.chief} ({cluster.tasks().get(str(cluster.chief)) or 'address unknown here'})"

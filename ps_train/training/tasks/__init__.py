@@ -29,6 +29,8 @@ Files:
     job_end.py           The end of a job for one training task: the outcome that it publishes, and its exit code
     join.py              The joining of a training task: it connects to every ps, acquires its lease, and shows that it
                            lives
+    measured_weights.py  Weights of the ps that follow their measured speed (`--ps_weights=auto`): the chief measures,
+                           all tasks agree
     model_check.py       Checks, before any step, of the parts of a model that are needed later: optimizer, test data,
                            metrics, predictions
     model_directory.py   The model directory of a task: a local one, or the spool of one on an object store

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ps_train.base.console import Console
 from ps_train.base.errors import RefusedError
-from ps_train.base.lifecycle import Recorder, attach
+from ps_train.base.lifecycle import Recorder, attach, event
 from ps_train.base.process_stats import instruction_set_line
 from ps_train.base.signals import MainThreadEvents
 from ps_train.base.untrusted import read_object
@@ -34,6 +35,8 @@ from ps_train.config.job import Job
 from ps_train.observe.status.observer import JobObserver
 from ps_train.training.tasks.model_directory import ModelDirectory
 from ps_train.training.tasks.prepare import Prepared
+
+log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +113,8 @@ def _join_as_chief(prepared: Prepared, directory: ModelDirectory, console: Conso
     console.line(prepared.plan.table())
     if job.is_mixed:
         console.line(instruction_set_line(job.compute_dtype))
+    if prepared.weights is not None and prepared.weights.reason:
+        log.info("%s", prepared.weights.reason, extra=event("adapted"))
     observer.start(console)
     _when_answered(lambda: _describe(stores[0], prepared.description, str(prepared.task)), stores[0], job)
     membership = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask())

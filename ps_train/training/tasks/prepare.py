@@ -25,7 +25,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import parse_weights
+from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.checkpoint.export import served_features
@@ -61,6 +61,7 @@ class Prepared:
       built: the graph of this task's replica if it is built already.
       warm_start: what the variables take of another training's checkpoint; None for nothing, and if this task is not
         the chief.
+      weights: the weights of the ps that the chief has measured, and why; None unless the job asks for that.
       topology: the racks of the workers; None without racks, and before the tasks have told theirs (`--rack`).
     """
 
@@ -75,6 +76,7 @@ class Prepared:
     description: Mapping[str, Any]
     built: BuiltStep | None = None
     warm_start: FoundWarmStart | None = None
+    weights: MeasuredWeights | None = None
     topology: Topology | None = None
 
     @property
@@ -105,6 +107,13 @@ class Prepared:
         gc_control.collect_if_disabled()  # the graphs of trace and check
         began = time.monotonic()
         return BuiltStep(build_train_step(spec), time.monotonic() - began)
+
+
+class MeasuredWeights(NamedTuple):
+    """Weights as a text, "" for even ones, and a line about how they were found; "" if another task has found them."""
+
+    text: str
+    reason: str
 
 
 class BuiltStep(NamedTuple):
@@ -140,6 +149,8 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     """
     if job.rack and not job.rack_file:
         raise ConfigError(f"{described(job, 'rack')} is not possible with this program: use --rack_file.")
+    if job.ps_weights == AUTO_WEIGHTS:
+        raise ConfigError(f"{described(job, 'ps_weights')} is not possible with this program: give numbers.")
     with told_as_preparing(job, task):
         prepared = _placed(job, task, model, training_source(model, job), variables)
         return dataclasses.replace(prepared, built=prepared.step())
@@ -157,7 +168,13 @@ def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: M
     )
 
 
-def plan_of(job: Job, specs: Sequence[VariableSpec], cluster: Cluster, topology: Topology | None) -> Plan:
+def plan_of(
+    job: Job,
+    specs: Sequence[VariableSpec],
+    cluster: Cluster,
+    topology: Topology | None,
+    measured: Sequence[float] | None = None,
+) -> Plan:
     """Returns the plan of a job's variables.
 
     Args:
@@ -165,8 +182,9 @@ def plan_of(job: Job, specs: Sequence[VariableSpec], cluster: Cluster, topology:
       specs: the variables.
       cluster: gives the number of ps.
       topology: the racks, where `ps_placement` needs them.
+      measured: the weights of the ps that the chief has measured, empty for even ones; None: those of the job.
     """
-    num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights)
+    num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights) if measured is None else measured
     if job.ps_placement == "near" and topology is not None:
         return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps), weights=weights)
     return make_plan(specs, num_ps, weights=weights)

@@ -27,6 +27,7 @@ from ps_train.training.tasks.chief_training import ChiefTraining
 from ps_train.training.tasks.hosted_ps import hosted_ps
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
 from ps_train.training.tasks.join import Joined, JoinedAsChief, join
+from ps_train.training.tasks.measured_weights import with_measured_weights
 from ps_train.training.tasks.model_directory import ModelDirectory, directory_of_chief, end_upload
 from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare, with_warm_start
 from ps_train.training.tasks.worker_training import WorkerTraining
@@ -64,7 +65,7 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
             if directory is not None:
                 check_as_chief(prepared)
                 prepared = with_warm_start(prepared, directory.path)
-            return _join_and_train(prepared, directory, console, server)
+            return _join_and_train(with_measured_weights(prepared), directory, console, server)
 
 
 def _join_and_train(prepared: Prepared, directory: ModelDirectory | None, console: Console, server: Any) -> int:

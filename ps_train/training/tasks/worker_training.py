@@ -53,6 +53,7 @@ from ps_train.training.loop.shard_client import OwnershipClient
 from ps_train.training.loop.step_sources import StepSource, step_source
 from ps_train.training.tasks.final_evaluation import EvalWorker
 from ps_train.training.tasks.join import Joined
+from ps_train.training.tasks.measured_weights import agree_on_weights
 from ps_train.training.tasks.prepare import Prepared
 from ps_train.training.tasks.racks import agree_on_topology, rack_member, with_topology
 
@@ -208,6 +209,7 @@ class WorkerTraining:
         rack = self.step.ops.rack
         if self.rack is not None and rack is not None:
             self.rack.begin(session, rack)
+        agree_on_weights(self.prepared, self.joined.stores[0])
         self._opened = session, self.prepare_session(session)
         if self.rack is not None and rack is not None:
             assert self.prepared.topology is not None, "the step was built with it"
