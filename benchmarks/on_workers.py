@@ -1,7 +1,8 @@
 """`python -m benchmarks on_workers`: ps on the workers against ps of their own, under sync; bytes against the least.
 
-The layouts are one ps, as many ps as workers, and `--ps_on_workers`, interleaved: on the loopback interface, and with
-each task behind a line of 1 Gbit/s (root only).  The bytes there are those that all tasks have sent.
+The layouts are one ps, as many ps as workers, `--ps_on_workers`, and PyTorch's DistributedDataParallel where
+`--torch_python` has it, interleaved: on the loopback interface, and with each task behind a line of 1 Gbit/s (root
+only).  The bytes there are those that all tasks have sent.
 """
 
 from __future__ import annotations
@@ -23,50 +24,57 @@ from benchmarks.table import markdown
 from benchmarks.workloads import workload_class
 
 LOOPBACK = "loopback"
-_ON_WORKERS = "ps on the workers"
+_ON_WORKERS, _DDP = "ps on the workers", "DDP over gloo"
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures all layouts; stores and prints the tables."""
     record: dict[str, Any] = {
         "date": results.today(),
-        "machine": machine.machine(""),
+        "machine": machine.machine(options.torch_python),
         "load_before": machine.load_average(),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_workers")},
-        "networks": {LOOPBACK: _measured(options, {}, dict)},
+        "networks": {},
     }
+    layouts = _layouts(options.num_workers, bool(record["machine"]["pytorch"]))
     workers = options.num_workers
     tasks = [*(f"ps:{index}" for index in range(workers)), *(f"worker:{index}" for index in range(workers))]
+    if not record["machine"]["pytorch"]:
+        print(f"{_DDP} is skipped: PyTorch is not installed for --torch_python={options.torch_python}")
+    record["networks"][LOOPBACK] = _measured(options, layouts, {}, dict)
     with contextlib.suppress(SkippedError), Network(tasks, DELAY_MS, MBIT) as network:
-        record["networks"][SHAPE] = _measured(options, network.places, network.counts)
+        record["networks"][SHAPE] = _measured(options, layouts, network.places, network.counts)
     text = _report(record)
     results.store("on_workers", record, text, "", options.results)
     print(text)
     return 0
 
 
-def _layouts(num_workers: int) -> dict[str, tuple[Contender, int]]:
+def _layouts(num_workers: int, has_pytorch: bool) -> dict[str, tuple[Contender, int]]:
     """Returns name to contender and number of ps."""
     ours = contender_of("ours-sync")
-    return {
+    found = {
         "1 ps": (ours, 1),
         f"{num_workers} ps": (ours, num_workers),
         _ON_WORKERS: (contender_of("on-workers-sync"), 1),
     }
+    return found | ({_DDP: (contender_of("ddp"), 0)} if has_pytorch else {})
 
 
 def _measured(
-    options: argparse.Namespace, places: dict[str, Place], counters: Callable[[], dict[str, float]]
+    options: argparse.Namespace,
+    layouts: dict[str, tuple[Contender, int]],
+    places: dict[str, Place],
+    counters: Callable[[], dict[str, float]],
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Returns workload to layout to its runs."""
-    layouts = _layouts(options.num_workers)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         name: {one: [] for one in layouts} for name in options.workloads
     }
     for _ in range(options.repeats):
         for name, runs in found.items():
             for layout, (contender, num_ps) in layouts.items():
-                setting = Setting(name, 0, num_ps, options.num_workers, places)
+                setting = Setting(name, 0, num_ps, options.num_workers, places, options.torch_python)
                 try:
                     runs[layout].append(dataclasses.asdict(measure(contender, setting, options.secs, counters)))
                 except ContenderError as error:
@@ -81,7 +89,7 @@ def _report(record: dict[str, Any]) -> str:
         f"{workers} workers, sync; load before: {record['load_before']}.  The least is 2 (N-1)/N of the model for"
     ]
     parts += ["each worker's batch; with ps of their own it is 2 of the model.", ""]
-    head = ["workload", "layout", "examples/s", "x 1 ps", "MB a batch", "x least"]
+    head = ["workload", "layout", "examples/s", "x 1 ps", "x DDP", "CPU s/1000 ex.", "MB a batch", "x least"]
     for network, workloads in record["networks"].items():
         rows = []
         for name, layouts in workloads.items():
@@ -89,7 +97,8 @@ def _report(record: dict[str, Any]) -> str:
                 one: spread_of([r["examples_per_sec"] for r in runs]).median for one, runs in layouts.items() if runs
             }
             for layout, rate in rates.items():
-                least = 8 * workload_class(name).parameters * ((workers - 1) / workers if layout == _ON_WORKERS else 1)
+                share = (workers - 1) / workers if layout in (_ON_WORKERS, _DDP) else 1
+                least = 8 * workload_class(name).parameters * share
                 counted = [
                     sum(r["counted"][f"from_{side}"] for side in ("ps", "workers"))
                     for r in layouts[layout]
@@ -97,7 +106,8 @@ def _report(record: dict[str, Any]) -> str:
                 ]
                 sent = spread_of(counted).median if counted else 0.0
                 cells = [f"{sent / 1e6:.2f}", f"{sent / least:.3f}"] if sent else ["-", "-"]
-                ratio = f"{rate / rates['1 ps']:.2f}" if "1 ps" in rates else "-"
-                rows.append([name, layout, f"{rate:.0f}", ratio, *cells])
+                ratios = [f"{rate / rates[one]:.2f}" if one in rates else "-" for one in ("1 ps", _DDP)]
+                cpu = spread_of([sum(r["cpu_secs"].values()) for r in layouts[layout]]).median
+                rows.append([name, layout, f"{rate:.0f}", *ratios, f"{cpu:.3f}", *cells])
         parts += [f"## {network}", "", markdown(head, rows), ""]
     return "\n".join(parts)

@@ -7,6 +7,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -51,7 +52,8 @@ def model_fn(features, labels, mode):
 def data(batches):
     return tf.data.Dataset.from_tensors(({{"x": tf.ones([4, 2])}}, tf.ones([4]))).repeat(batches)
 
-config = RunConfig({directory!r}, save_checkpoints_steps=100, engine=SETTINGS["engine"], keep_checkpoint_max=0)
+config = RunConfig({directory!r}, save_checkpoints_steps=100, engine=SETTINGS["engine"], keep_checkpoint_max=0,
+                   job=SETTINGS.get("job"))
 estimator = Estimator(model_fn, config=config)
 receiver_fn = build_parsing_serving_input_receiver_fn({{"x": tf.io.FixedLenFeature([2], tf.float32)}})
 exporters = [LatestExporter("latest", receiver_fn, exports_to_keep=None), FinalExporter("final", receiver_fn)]
@@ -163,3 +165,37 @@ def test_point_39_a_master_evaluates_and_exports(processes, tmp_path):
     ended_well(job.start_all())
     assert job.saved_step == 1000 == job.evaluated[-1]
     assert len(job.evaluated) > 1 and job.exports("final") == 1
+
+
+ON_WORKERS = {"ps_on_workers": True, "update": "sync"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tasks", [("chief", "worker"), ("worker", "worker", "worker"), ("worker",)], ids=" ".join)
+def test_a_cluster_without_ps_trains_where_the_workers_hold_the_variables(processes, tmp_path, tasks):
+    job = Job(processes, tmp_path, tasks, "auto", max_steps=250, job=ON_WORKERS)
+    ended = [*job.start_all(), job.start("evaluator")]
+    ended_well(ended)
+    assert f"holds the variables of ps:{len(tasks) - 1}" in ended[len(tasks) - 1].output
+    assert job.saved_step == 250 == job.evaluated[-1] and job.exports("final") == 1
+    weight = 0.0  # of both inputs, which are 1, as is the label
+    for _ in range(250):
+        weight -= 0.01 * 2 * (2 * weight - 1)
+    np.testing.assert_allclose(tf.train.load_variable(str(job.model_dir), "w"), np.full([2, 1], weight), rtol=1e-5)
+    again = [*job.start_all(), job.start("evaluator")]
+    ended_well(again)
+    assert job.saved_step == 250
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("engine", "flags", "text"),
+    [
+        ("auto", None, "the cluster of TF_CONFIG has no ps: add one, or let the workers hold the variables with"),
+        ("tensorflow", ON_WORKERS, 'ps_on_workers (from the RunConfig) is not possible with engine="tensorflow"'),
+    ],
+)
+def test_a_cluster_without_ps_that_cannot_train_is_refused_in_one_line(processes, tmp_path, engine, flags, text):
+    job = Job(processes, tmp_path, ["worker", "worker"], engine, max_steps=250, job=flags)
+    for process in job.start_all():
+        assert process.wait(100) == 1 and f"caught: {text}" in process.output, process.output

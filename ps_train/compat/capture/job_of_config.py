@@ -19,6 +19,7 @@ from ps_train.compat.capture.survey import Survey
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import NO_LIMIT
+from ps_train.config.tf_config import asks_for_ps_on_workers
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ _NOT_YET = (
     "export_dir",
     "compute_dtype",
     "towers",
-    "ps_on_workers",
 )
 
 
@@ -61,9 +61,23 @@ A worker builds its model before it comes, and models of programs can be large. 
 """
 
 
+def has_ps_on_workers(config: Any) -> bool:
+    """Returns True if the config's `job` lets the workers hold the variables."""
+    return asks_for_ps_on_workers(getattr(config, "job", None) or {})
+
+
 def cluster_job(config: Any) -> Job:
-    """Returns the part of the job that every task knows, the ps too."""
+    """Returns the part of the job that every task knows, the ps too.
+
+    Raises:
+      ConfigError: nobody holds the variables; or the config's `job` has a name or value that is not possible.
+    """
     cluster = config.cluster_spec.as_dict()
+    if not cluster.get("ps") and not has_ps_on_workers(config):
+        raise ConfigError(
+            'the cluster of TF_CONFIG has no ps: add one, or let the workers hold the variables with RunConfig(job='
+            '{"ps_on_workers": True, "update": "sync"}).'
+        )
     chief = cluster.get("chief") or cluster.get("master") or ()
     return Job(
         ps_hosts=tuple(cluster.get("ps", ())),

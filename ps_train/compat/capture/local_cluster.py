@@ -51,6 +51,12 @@ class LocalConfig:
         for host in self.hosts:
             release_held_port(int(host.rpartition(":")[2]))
 
+    @property
+    def job(self) -> dict[str, Any] | None:
+        """The further flags; the ps is in this process in any case."""
+        given = getattr(self._config, "job", None)
+        return given and {name: given[name] for name in given if name not in ("ps_on_workers", "num_ps")}
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._config, name)
 

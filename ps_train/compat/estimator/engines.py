@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
+from ps_train.compat.capture.job_of_config import has_ps_on_workers
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
@@ -22,6 +24,8 @@ from ps_train.config.output_fields import NO_TRACKER
 from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
+
+_ON_WORKERS = "ps_on_workers (from the RunConfig)"
 
 
 def train(run: Program) -> int:
@@ -34,13 +38,19 @@ def train(run: Program) -> int:
     if run.max_steps is not None and run.max_steps <= (start := saved_step(run.model_dir)):
         skip(config)
         return start
-    if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
+    if config.engine == "auto" and not config.cluster_spec.as_dict():
+        return _train_as_script(run)
+    if config.engine == "tensorflow":
+        if config.cluster_spec.as_dict() and has_ps_on_workers(config):
+            raise ConfigError(f'{_ON_WORKERS} is not possible with engine="tensorflow": leave one of them out.')
         return _train_as_script(run)
     try:
         return capture.train(run)
     except CaptureError as reason:
         if config.engine == "ps_train":
             raise
+        if has_ps_on_workers(config):
+            raise ConfigError(f"{_ON_WORKERS} is not possible, because {reason}; use a cluster with ps.") from None
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
         return _train_as_script(run)
 
@@ -68,8 +78,8 @@ def _with_exact_end(run: Program) -> Program:
 
 
 def skip(config: Any) -> None:
-    """Ends the job of a cluster in which there is nothing to train: the chief tells every ps."""
-    if config.is_chief and config.cluster_spec.as_dict():
+    """Ends the job of a cluster in which there is nothing to train: the chief tells every ps of its own process."""
+    if config.is_chief and config.cluster_spec.as_dict() and not has_ps_on_workers(config):
         capture.tell_end(config)
 
 

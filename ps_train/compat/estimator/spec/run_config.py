@@ -210,7 +210,8 @@ class RunConfig:
             if getattr(self, name) is not None:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} cannot be used: leave it out, and describe the cluster of ps and "
-                    "workers by TF_CONFIG."
+                    "workers by TF_CONFIG. Workers without ps, as those of MultiWorkerMirroredStrategy, train with "
+                    'job={"ps_on_workers": True, "update": "sync"}.'
                 )
         _check_job(self.job)
 
