@@ -38,9 +38,10 @@ def text(of: dict[str, str | int]) -> str:
 
 def pytorch(python: str) -> str:
     """The PyTorch of that interpreter and whether it multiplies by MKL, without which it is several times slower; ""
-    where there is none."""
+    where there is none, or no TensorFlow, which the workloads import."""
     has_mkl = "'with' if torch.backends.mkl.is_available() else 'without'"
-    program = f"import torch; print('PyTorch', torch.__version__, {has_mkl}, 'MKL')"
+    program = "import torch, importlib.util as util; assert util.find_spec('tensorflow'); "
+    program += f"print('PyTorch', torch.__version__, {has_mkl}, 'MKL')"
     try:
         asked = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
     except OSError:

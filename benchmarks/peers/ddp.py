@@ -1,4 +1,6 @@
-"""PyTorch DistributedDataParallel over gloo: the synchronous peer without a ps.  Imports no TensorFlow.
+"""PyTorch DistributedDataParallel over gloo: the synchronous peer without a ps.
+
+TensorFlow is imported with the workload, which makes the data, and does no work here.
 
     python -m benchmarks.peers.ddp --workload=small --task_index=0 --worker_hosts=a:1,b:2
 

@@ -191,7 +191,7 @@ def test_a_cluster_without_ps_trains_where_the_workers_hold_the_variables(proces
 @pytest.mark.parametrize(
     ("engine", "flags", "text"),
     [
-        ("auto", None, "the cluster of TF_CONFIG has no ps: add one, or let the workers hold the variables with"),
+        ("auto", None, "the cluster (from TF_CONFIG) has workers but no ps: add one, leave the cluster out, or let"),
         ("tensorflow", ON_WORKERS, 'ps_on_workers (from the RunConfig) is not possible with engine="tensorflow"'),
     ],
 )

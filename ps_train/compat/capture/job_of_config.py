@@ -61,6 +61,9 @@ A worker builds its model before it comes, and models of programs can be large. 
 """
 
 
+ON_WORKERS = "ps_on_workers (from the RunConfig)"
+
+
 def has_ps_on_workers(config: Any) -> bool:
     """Returns True if the config's `job` lets the workers hold the variables."""
     return asks_for_ps_on_workers(getattr(config, "job", None) or {})
@@ -73,10 +76,10 @@ def cluster_job(config: Any) -> Job:
       ConfigError: nobody holds the variables; or the config's `job` has a name or value that is not possible.
     """
     cluster = config.cluster_spec.as_dict()
-    if not cluster.get("ps") and not has_ps_on_workers(config):
+    if cluster and not cluster.get("ps") and not has_ps_on_workers(config):
         raise ConfigError(
-            'the cluster of TF_CONFIG has no ps: add one, or let the workers hold the variables with RunConfig(job='
-            '{"ps_on_workers": True, "update": "sync"}).'
+            "the cluster (from TF_CONFIG) has workers but no ps: add one, leave the cluster out, or let the workers "
+            'hold the variables with RunConfig(job={"ps_on_workers": True, "update": "sync"}).'
         )
     chief = cluster.get("chief") or cluster.get("master") or ()
     return Job(

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
-from ps_train.compat.capture.job_of_config import has_ps_on_workers
+from ps_train.compat.capture.job_of_config import ON_WORKERS, has_ps_on_workers
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
@@ -24,8 +24,6 @@ from ps_train.config.output_fields import NO_TRACKER
 from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
-
-_ON_WORKERS = "ps_on_workers (from the RunConfig)"
 
 
 def train(run: Program) -> int:
@@ -38,11 +36,7 @@ def train(run: Program) -> int:
     if run.max_steps is not None and run.max_steps <= (start := saved_step(run.model_dir)):
         skip(config)
         return start
-    if config.engine == "auto" and not config.cluster_spec.as_dict():
-        return _train_as_script(run)
-    if config.engine == "tensorflow":
-        if config.cluster_spec.as_dict() and has_ps_on_workers(config):
-            raise ConfigError(f'{_ON_WORKERS} is not possible with engine="tensorflow": leave one of them out.')
+    if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
         return _train_as_script(run)
     try:
         return capture.train(run)
@@ -50,7 +44,7 @@ def train(run: Program) -> int:
         if config.engine == "ps_train":
             raise
         if has_ps_on_workers(config):
-            raise ConfigError(f"{_ON_WORKERS} is not possible, because {reason}; use a cluster with ps.") from None
+            raise ConfigError(f"{ON_WORKERS} is not possible, because {reason}; use a cluster with ps.") from None
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
         return _train_as_script(run)
 
