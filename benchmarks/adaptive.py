@@ -160,7 +160,7 @@ def report(record: Mapping[str, Any]) -> str:
         f"{DELAY_MS:g} ms of delay each way and {MBIT:g} Mbit/s between all tasks; *degrading*: {SLOW_MBIT:g} Mbit/s "
         f"in the second half; *routes*: {LINE_MBIT:g} Mbit/s to one of two ps. Global steps per second over "
         f"{record['secs']:g} s, from {_WARM_SECS:g} s after the first step, with all trials: medians (lowest - "
-        f"highest) of {runs_each} interleaved rounds. A following value should reach {ALLOWED:g} of the best fixed one.",
+        f"highest) of {runs_each} interleaved rounds. A following value should reach {ALLOWED:g} of the best one.",
         "",
         markdown(["profile", "flag", "steps/s", "the following value"], rows),
         "",
