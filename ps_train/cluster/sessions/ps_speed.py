@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as v1
 _UNLIKE = 1.25
 """Ratio of the bytes a second of the fastest and the slowest ps from which on they are not alike."""
 
-_FIRST_BYTES, _MOST_BYTES, _ENOUGH_SECS = 1 << 20, 64 << 20, 0.1
+_FIRST_BYTES, _MOST_BYTES, _ENOUGH_SECS = 1 << 20, 64 << 20, 0.03
 _CALL_SECS = 60.0
 
 
