@@ -26,12 +26,18 @@ class StormJob:
 
     def __init__(self, storm: Storm, directory: pathlib.Path) -> None:
         self.storm, self.model_dir = storm, directory / "model"
-        self._file = directory / "cluster.json"
-        self.tasks = [f"ps:{i}" for i in range(storm.num_ps)] + [f"worker:{i}" for i in range(storm.num_workers)]
+        self._file, self._racks = directory / "cluster.json", directory / "racks.json"
+        self.tasks = [*storm.ps_tasks, *[f"worker:{i}" for i in range(storm.num_workers)]]
         self._addresses: dict[str, str] = {}
         for task, port in zip(self.tasks, free_ports(len(self.tasks)), strict=True):
             self._addresses[task] = f"127.0.0.1:{port}"
         self._write()
+        if storm.rack_file:
+            self._racks.write_text(json.dumps({task: self._rack_of(task) for task in self.tasks}))
+
+    def _rack_of(self, task: str) -> str:
+        job_name, _, index = task.partition(":")
+        return self.storm.racks[int(index)] if job_name == "worker" else "ab"[int(index)]
 
     def place(self, task: str, elsewhere: bool) -> None:
         """Gives a new task an address, and a task that moves another one."""
@@ -47,6 +53,9 @@ class StormJob:
         flags = [*FLAGS, f"--update={storm.update}", f"--recovery_timeout_secs={20 if storm.missing else 60}"]
         flags += [f"--{name}={value}" for name, value in storm.options.items()]
         flags += [f"--job_name={job_name}", f"--task_index={index}"]
+        flags += ["--ps_on_workers"] if storm.layout == "ps on workers" else []
+        if storm.racks:
+            flags += [f"--rack_file={self._racks}" if storm.rack_file else f"--rack={self._rack_of(task)}"]
         flags += [f"--max_workers={storm.num_workers + JOINERS}"] if storm.elastic else []
         flags += [f"--model_arg=count={storm.examples}", f"--model_arg=tables={storm.tables}".lower()]
         if storm.dynamic:
@@ -61,16 +70,17 @@ class StormJob:
         return [*flags, *([f"--model_dir={self.model_dir}"] if task == "worker:0" else [])]
 
     def _host_lists(self, task: str) -> list[str]:
-        ps = [self._addresses[name] for name in self.tasks if name.startswith("ps")]
+        ps = [self._addresses[name] for name in self.storm.ps_tasks]
+        ps_hosts = [f"--ps_hosts={','.join(ps)}"] if ps else []
         workers = [self._addresses[name] for name in self.tasks if name.startswith("worker")]
         if task in self.tasks:
-            return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={','.join(workers)}"]
+            return [*ps_hosts, f"--worker_hosts={','.join(workers)}"]
         own = f"{task.partition(':')[2]}={self._addresses[task]}"
-        return [f"--ps_hosts={','.join(ps)}", f"--worker_hosts={own}", f"--num_workers={self.storm.num_workers}"]
+        return [*ps_hosts, f"--worker_hosts={own}", f"--num_workers={self.storm.num_workers}"]
 
     def _write(self) -> None:
         if self.storm.moves:
-            names = ("ps", "worker")
+            names = ("ps", "worker") if self.storm.ps_tasks else ("worker",)
             lists = {name: [at for task, at in self._addresses.items() if task.startswith(name)] for name in names}
             new = self._file.with_suffix(".new")
             new.write_text(json.dumps(lists))

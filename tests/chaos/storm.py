@@ -17,7 +17,7 @@ import math
 import random
 from collections.abc import Iterator
 
-VERSION = 4
+VERSION = 5
 """Of the generator: what a seed means.  Only storms of one version count together."""
 
 STEPS = {"async": 200, "bounded": 100, "sync": 100}
@@ -25,6 +25,8 @@ STEPS = {"async": 200, "bounded": 100, "sync": 100}
 
 BATCH, EPOCHS, SHARD = 16, 2, 64
 NEVER = math.inf
+LAYOUTS = ("apart", "ps on workers", "racks")
+"""Places of the ps: processes of their own, or the workers' own; or apart, with workers that add up in racks."""
 JOINERS = 2
 """Workers that may join an elastic job."""
 
@@ -84,6 +86,9 @@ class Storm:
       dynamic: whether the data are sharded dynamically.
       tables: whether the model has tables.
       options: further flags.
+      layout: one of LAYOUTS.
+      racks: the rack of each worker; () without racks.
+      rack_file: whether a file names the racks, and no flag of each worker.
     """
 
     seed: int
@@ -95,6 +100,9 @@ class Storm:
     dynamic: bool
     tables: bool
     options: dict[str, str]
+    layout: str
+    racks: tuple[str, ...]
+    rack_file: bool
     blows: tuple[Blow, ...]
 
     @classmethod
@@ -102,12 +110,30 @@ class Storm:
         chance = random.Random(f"storm {VERSION} {seed}")
         update, num_ps, num_workers = ("async", "sync", "bounded")[seed % 3], chance.randint(1, 2), chance.randint(2, 3)
         elastic, moves, dynamic, tables = (chance.random() < share for share in (0.35, 0.4, 0.35, 0.15))
-        options = _options(chance, update, dynamic, tables)
-        tasks = [f"ps:{i}" for i in range(num_ps)] + [f"worker:{i}" for i in range(num_workers)]
+        layout = chance.choices(LAYOUTS, [5, 2, 3 if update == "sync" else 0])[0]
+        racks = layout == "racks"
+        if layout != "apart":
+            elastic = False
+        if racks:
+            dynamic = tables = False
+        if layout == "ps on workers":  # `excess.py` knows two ps
+            num_ps = num_workers = 2 if update == "async" else num_workers
+        options = {"steps_per_run": "1"} if racks else _options(chance, update, dynamic, tables)
+        tasks = [f"ps:{i}" for i in range(num_ps) if layout != "ps on workers"]
+        tasks += [f"worker:{i}" for i in range(num_workers)]
         pause = (STEPS[update] // 12, STEPS[update] // 4)
         is_for_good = chance.random() < 0.12
         blows = _for_good(chance, tasks, pause) if is_for_good else _Blows(chance, tasks, elastic, moves).all(pause)
-        return cls(seed, update, num_ps, num_workers, elastic, moves, dynamic, tables, options, blows)
+        names = tuple(chance.choice("ab") for _ in range(num_workers)) if racks else ()
+        return cls(
+            seed, update, num_ps, num_workers, elastic, moves, dynamic, tables, options,
+            layout, names, racks and chance.random() < 0.5, blows,
+        )  # fmt: skip
+
+    @property
+    def ps_tasks(self) -> list[str]:
+        """Returns the names of the ps that are processes of their own."""
+        return [f"ps:{i}" for i in range(self.num_ps) if self.layout != "ps on workers"]
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -119,6 +145,8 @@ class Storm:
         """The words of which the error must have one, where the job cannot go on: a ps or the chief (which may be
         started again, but is not) that never comes back.  No task waits for another worker."""
         found = tuple(task for task in self.missing if task.startswith("ps") or task == "worker:0")
+        if self.layout == "ps on workers":  # each of them is a ps, too
+            found = tuple(name for task in self.missing for name in (task, task.replace("worker", "ps")))
         no_worker_is_left = sum(task.startswith("worker") for task in self.missing) == self.num_workers
         return (*found, "all of them are gone") if no_worker_is_left else found
 
@@ -144,15 +172,18 @@ class Storm:
 
     def dimensions(self) -> list[str]:
         """Returns the words for what this storm has, to count storms by them."""
-        found = [self.update, f"{self.num_ps} ps"]
+        found = [self.update, f"{self.num_ps} ps", *([self.layout] if self.layout != "apart" else [])]
         found += [name for name in ("elastic", "dynamic", "tables") if getattr(self, name)]
         found += ["cluster_file"] if self.moves else []
-        found += [name for name in ("prefetch_pulls", "pull_codec", "push_codec") if name in self.options]
+        found += [name for name in self.options if name != "steps_per_run"]
+        found += ["push_codec=auto"] if self.options.get("push_codec") == "auto" else []
         found += ["several at once"] if any(len(blows) > 1 for _, blows in self.moments()) else []
         return found + sorted({blow.kind.value for blow in self.blows}) + (["for good"] if self.missing else [])
 
     def text(self) -> str:
         told = [self.update, f"{self.num_ps} ps", f"{self.num_workers} workers"]
+        told += [self.layout] if self.layout != "apart" else []
+        told += [f"of {'rack_file' if self.rack_file else 'rack'} {''.join(self.racks)}"] if self.racks else []
         told += [name for name in ("elastic", "moves", "dynamic", "tables") if getattr(self, name)]
         told += [f"{name}={value}" for name, value in self.options.items()]
         return f"seed {self.seed}: {', '.join(told)}: " + "; ".join(blow.text() for blow in self.blows)
@@ -163,11 +194,16 @@ def _options(chance: random.Random, update: str, dynamic: bool, tables: bool) ->
     options = {"steps_per_run": chance.choices(["auto", "1", "2"], [0 if tables else 2, 2, 1])[0]}
     if update == "async" and options["steps_per_run"] != "1" and chance.random() < 0.5:
         options["prefetch_pulls"] = "1"
+    if update != "async" and chance.random() < 0.4:
+        options |= {"max_steps_ahead": "0..8"} if update == "bounded" else {"backup_workers": "auto"}
     pull = chance.choices(["none", "bfloat16", "float16", "int8"], [4, 1, 1, 1])[0]
     # The uses of examples are counted exactly: what a worker that dies has left out would be missing.
     lossy = [] if dynamic else ["top_k:0.5"]
-    push = chance.choices(["none", "bfloat16", "float16", "int8", *lossy], [6, 1, 1, 1, *[1 for _ in lossy]])[0]
-    if push == "int8" and dynamic and update == "sync":  # the model takes the sign of what arrives, also of a rest
+    push = chance.choices(
+        ["none", "bfloat16", "float16", "int8", "auto", *lossy], [6, 1, 1, 1, 3, *[1 for _ in lossy]]
+    )[0]
+    # The model takes the sign of what arrives, also of a rest; auto ends at int8.
+    if push in ("int8", "auto") and dynamic and update == "sync":
         push = "bfloat16"
     return options | {name: codec for name, codec in (("pull_codec", pull), ("push_codec", push)) if codec != "none"}
 
@@ -199,7 +235,7 @@ class _Blows:
         own = [task for task in self._tasks if not self._elastic or not self._may_leave(task)]
         stopped = self._chance.choice(own)
         others = [task for task in self._tasks if task not in (stopped, "worker:0")]
-        killed = [Blow(step, self._chance.choice(others), Kind.KILL)] if self._chance.random() < 0.3 else []
+        killed = [Blow(step, self._chance.choice(others), Kind.KILL)] if others and self._chance.random() < 0.3 else []
         return [*killed, Blow(step, stopped, Kind.TERM)]
 
     def _moment(self, step: int) -> list[Blow]:

@@ -10,7 +10,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.flags import parse
 from ps_train.config.job import Task
 from tests.chaos.job import StormJob
-from tests.chaos.storm import NEVER, Kind, Storm
+from tests.chaos.storm import LAYOUTS, NEVER, Kind, Storm
 from tests.chaos.weather import weather
 from tests.support.long import long
 from tests.support.processes import Processes
@@ -30,13 +30,18 @@ def test_storms_are_of_all_modes_kinds_and_ends() -> None:
     storms = [Storm.of(seed) for seed in SEEDS]
     blows = [blow for storm in storms for blow in storm.blows]
     assert {storm.update for storm in storms} == {"async", "sync", "bounded"}
-    assert {(storm.num_ps, storm.num_workers) for storm in storms} == {(1, 2), (1, 3), (2, 2), (2, 3)}
+    assert {(storm.num_ps, storm.num_workers) for storm in storms} == {(1, 2), (1, 3), (2, 2), (2, 3), (3, 3)}
     assert {blow.kind for blow in blows} == {*Kind}
     for kind in (Kind.KILL, Kind.STOP, Kind.STOP_KILL):
         assert {blow.task.partition(":")[0] for blow in blows if blow.kind == kind} == {"ps", "worker"}
-    assert {storm.options.get("push_codec") for storm in storms} == {None, "bfloat16", "float16", "int8", "top_k:0.5"}
+    pushes = {None, "bfloat16", "float16", "int8", "auto", "top_k:0.5"}
+    assert {storm.options.get("push_codec") for storm in storms} == pushes
     assert {storm.options.get("pull_codec") for storm in storms} == {None, "bfloat16", "float16", "int8"}
     assert {storm.options["steps_per_run"] for storm in storms} == {"auto", "1", "2"}
+    assert {storm.layout for storm in storms if storm.update == "sync"} == {*LAYOUTS}
+    assert {storm.rack_file for storm in storms if storm.racks} == {True, False}
+    for option in ("max_steps_ahead", "backup_workers"):
+        assert any(option in storm.options for storm in storms)
     assert any(storm.causes for storm in storms)
     assert any(storm.missing and not storm.causes for storm in storms)
 

@@ -138,7 +138,8 @@ class Run:
         storm = self.storm
         workers = storm.num_workers + storm.joiners
         struck = [blow for blow in storm.blows if blow.strikes]
-        pushes = sum(1 if blow.task.startswith("worker") else workers for blow in struck)
+        is_ps = storm.layout == "ps on workers"
+        pushes = sum(1 if blow.task.startswith("worker") and not is_ps else workers for blow in struck)
         slack = 2.0 * workers * len(storm.blows) if "top_k" in storm.options.get("push_codec", "") else 0.0
         if storm.num_ps == 1 or storm.update == "sync":
             return Promise(step, slack=slack, uses=storm.dynamic)
