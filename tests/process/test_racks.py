@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 import pytest
 
@@ -12,12 +13,13 @@ from tests.process.test_status import address_of, get
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 
-HEARTBEAT_SECS = 3
+HEARTBEAT_SECS, LONG_SECS, LOAD_SECS = 3, 30, 15
+"""Heartbeats, and the seconds that a busy machine may need more than an idle one."""
 
 
-def cluster_of(processes: Processes, *flags: str) -> TestCluster:
+def cluster_of(processes: Processes, *flags: str, num_workers: int = 4) -> TestCluster:
     own = ["--update=sync", "--log_secs=0.2", f"--heartbeat_timeout_secs={HEARTBEAT_SECS}", *flags]
-    cluster = TestCluster(processes, 2, 4, *own)
+    cluster = TestCluster(processes, 2, num_workers, *own)
     cluster.flags.append("--model=tests.support.models:Linear")
     return cluster
 
@@ -29,20 +31,25 @@ def steps_shown(process: Process) -> int:
     return max((int(line.split()[1].split("/")[0]) for line in process.lines if line.startswith("step ")), default=0)
 
 
-def aggregator(workers: list[Process], rack: str) -> int:
-    """The worker that has taken the role last."""
-    found = [
-        (line, index)
-        for index, worker in enumerate(workers)
-        for line in worker.lines
-        if f"adds up the gradients of rack {rack} now" in line
-    ]
-    return found[-1][1] if found else -1
+def terms(workers: list[Process], rack: str) -> list[int]:
+    """The workers that have taken the role in a rack, each as often as it has."""
+    text = f"adds up the gradients of rack {rack} now"
+    return [index for index, worker in enumerate(workers) for line in worker.lines if text in line]
 
 
-def goes_on(chief: Process) -> None:
+def successor(workers: list[Process], rack: str, before: list[int]) -> int:
+    """The worker that takes the role now, after those of `before`."""
+
+    def found() -> list[int]:
+        now = terms(workers, rack)
+        return [index for index in now if now.count(index) > before.count(index)]
+
+    return eventually(found, 40, "another aggregator")[-1]
+
+
+def goes_on(chief: Process, within_secs: float = 40) -> None:
     now = steps_shown(chief)
-    eventually(lambda: steps_shown(chief) > now, 40, "progress")
+    eventually(lambda: steps_shown(chief) > now, within_secs, "progress")
 
 
 @pytest.mark.parametrize("victim", ["aggregator", long("both workers"), long("stopped")])
@@ -53,19 +60,16 @@ def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: P
     ps, workers = cluster.start_all()
     chief = workers[0]
     chief.wait_for("step ", 60)
-    index = aggregator(workers, "b")
+    (index,) = terms(workers, "b")
     assert index in (2, 3)
     other = 5 - index
-    if victim == "stopped":
-        workers[index].send(signal.SIGSTOP)
-    else:
-        workers[index].send(signal.SIGKILL)
+    workers[index].send(signal.SIGSTOP if victim == "stopped" else signal.SIGKILL)
     if victim == "both workers":
         workers[other].send(signal.SIGKILL)
         chief.wait_for("the quorum is now 2 of 4 workers", 40)
     else:
         taken = f"worker:{other} adds up the gradients of rack b now, in the place of worker:{index}"
-        workers[other].wait_for(taken, 40)
+        workers[other].wait_for(taken, HEARTBEAT_SECS + LOAD_SECS)
     goes_on(chief)
     if victim == "stopped":
         workers[index].send(signal.SIGCONT)
@@ -78,6 +82,36 @@ def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: P
     chief.send(signal.SIGINT)
     alive = [w for i, w in enumerate(workers) if victim != "both workers" or i != other]
     for process in [*alive, *ps]:
+        assert process.wait(30) == 130, process.output
+
+
+@pytest.mark.long
+def test_aggregators_that_exit_one_after_the_other_are_replaced_before_the_heartbeat_misses_them(
+    processes: Processes,
+) -> None:
+    flags = ("--max_steps=100000000", f"--heartbeat_timeout_secs={LONG_SECS}")
+    cluster = cluster_of(processes, *flags, num_workers=4)
+    ps = [cluster.start("ps", index) for index in range(2)]
+    workers = [cluster.start("worker", index, f"--rack={rack}") for index, rack in enumerate("abbb")]
+    chief = workers[0]
+    chief.wait_for("step ", 60)
+    before = terms(workers, "b")
+    dead = list(before)
+    for _ in range(2):
+        began = time.monotonic()
+        workers[dead[-1]].send(signal.SIGKILL)
+        dead.append(successor(workers, "b", before))
+        before = terms(workers, "b")
+        goes_on(chief, LOAD_SECS)
+        assert time.monotonic() - began < LONG_SECS - 5
+    assert len(set(dead)) == 3
+    for index in dead[:2]:
+        workers[index] = cluster.start("worker", index, "--rack=b", "--verbose")
+    for index in dead[:2]:
+        workers[index].wait_for("first step at global step", 60)
+    goes_on(chief)
+    chief.send(signal.SIGINT)
+    for process in [*workers, *ps]:
         assert process.wait(30) == 130, process.output
 
 

@@ -33,6 +33,11 @@ class Choice(enum.Enum):
     WAIT = "wait"
 
 
+def has_ended(status: TaskStatus) -> bool:
+    """Returns whether a task has left its job or its process has exited, as far as this host can know."""
+    return status.state in (TaskState.LEFT, TaskState.FAILED) or process_exited(status)
+
+
 class Succession:
     """The role of the aggregator, as one worker of the rack sees it.
 
@@ -75,6 +80,10 @@ class Succession:
         self._is_dead = role is not None and self._has_died(role, task_statuses(found), now)
         return unread
 
+    def set_role(self, text: str) -> None:
+        """Takes in the record that this process has just written as the aggregator."""
+        self.text, self._is_dead = text, False
+
     def _has_died(self, role: Aggregator, statuses: list[TaskStatus], now: float) -> bool:
         status = next((one for one in statuses if one.task == role.task), None)
         sign = (role.term, status.sign_of_life if status is not None else None)
@@ -82,7 +91,7 @@ class Succession:
         if status is None or silent:
             return silent
         has_other_process = status.process_id != role.process_id and status.state != TaskState.PREPARING
-        return has_other_process or status.state in (TaskState.LEFT, TaskState.FAILED) or process_exited(status)
+        return has_other_process or has_ended(status)
 
     def is_over(self, term: str) -> bool:
         """Returns whether the term of the aggregator that a session was opened with has ended."""

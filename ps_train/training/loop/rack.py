@@ -31,8 +31,8 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
 from ps_train.cluster.membership.membership import Membership
-from ps_train.cluster.membership.records import Aggregator, task_statuses
-from ps_train.cluster.membership.succession import Choice, Succession
+from ps_train.cluster.membership.records import Aggregator, TaskStatus, task_statuses
+from ps_train.cluster.membership.succession import Choice, Succession, has_ended
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
@@ -100,6 +100,7 @@ class RackMember:
         self._link: RackLink | None = None
         self._relay: _Relay | None = None
         self._remove: Callable[[int], bool] | None = None
+        self._lost, self._statuses = "", list[TaskStatus]()
 
     @property
     def rank(self) -> int:
@@ -111,7 +112,8 @@ class RackMember:
         now = time.monotonic()
         with self._lock:
             self._members.extend_deadlines(self._succession.update(found, now))
-            for change in self._members.update(task_statuses(found), now):
+            self._statuses = task_statuses(found)
+            for change in self._members.update(self._statuses, now):
                 if self._link is not None and self._link.is_own:
                     log.info("rack %s: %s %s", self._rack, change.location, change.reason)
             absent = self._members.absent
@@ -161,14 +163,15 @@ class RackMember:
         if self._store.compare_and_set(records.aggregator_key(self._rack), before, role.to_json()) != before:
             return None
         former = Aggregator.from_json(before).task if before else ""
+        self._lost = former if former != self._task else ""
         log.warning(
             "%s adds up the gradients of rack %s now%s",
             self._task,
             self._rack,
-            f", in the place of {former}" if former not in ("", self._task) else "",
+            f", in the place of {former}" if self._lost else "",
         )
         with self._lock:
-            self._succession.text = role.to_json()
+            self._succession.set_role(role.to_json())
         return RackLink(role, True)
 
     def begin(self, session: v1.Session, ops: RackOps) -> None:
@@ -178,13 +181,21 @@ class RackMember:
         if not link.is_own:
             return
         ops.prepare(session)
+        for task in self._gone():  # no round waits for them until they make a step again
+            leave_rack(session, ops, self._workers.index(task))
         ready = dataclasses.replace(link.role, is_ready=True)
         key = records.aggregator_key(self._rack)
         if self._store.compare_and_set(key, link.role.to_json(), ready.to_json()) != link.role.to_json():
             raise tf.errors.AbortedError(None, None, f"another worker has taken the role of rack {self._rack}")
         with self._lock:
-            self._succession.text = ready.to_json()
+            self._succession.set_role(ready.to_json())
         self._remove = lambda rank: leave_rack(session, ops, rank)
+
+    def _gone(self) -> list[str]:
+        """Returns the former aggregator, which is dead or silent, and the workers of the rack that have ended."""
+        with self._lock:
+            ended = {status.task for status in self._statuses if has_ended(status)}
+        return [task for task in self._workers if task != self._task and (task == self._lost or task in ended)]
 
     def await_values(self, session: v1.Session, ops: RackOps) -> None:
         """Waits for the first values of the rack; the aggregator begins to relay them."""

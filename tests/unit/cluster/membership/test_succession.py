@@ -96,6 +96,13 @@ def test_an_aggregator_that_lost_its_session_begins_a_new_term(rack):
     assert rack.me.decide("another") == Choice.USE
 
 
+def test_the_death_of_the_one_before_does_not_end_the_new_term(rack):
+    rack.beats = False
+    rack.pass_secs(11)
+    rack.me.set_role(Aggregator("worker:2", "me", "h:2", "second").to_json())
+    assert not rack.me.is_over("second") and rack.me.is_over("first")
+
+
 def test_time_in_which_no_record_could_be_read_does_not_count(rack):
     rack.beats = False
     rack.pass_secs(5)
