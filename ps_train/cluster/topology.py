@@ -71,6 +71,12 @@ class Topology:
         workers = self.workers[index]
         return Place(self.names[index], index, len(self.names), workers.index(str(task)), len(workers))
 
+    def neighbours(self, task: Task) -> tuple[str, str]:
+        """Returns the workers before and after a worker in the ring of its rack; itself where it is alone."""
+        place = self.place(task)
+        workers = self.workers[place.index]
+        return workers[place.rank - 1], workers[(place.rank + 1) % place.size]
+
     def knows_ps(self, num_ps: int) -> bool:
         """Returns whether the racks of all ps are known."""
         return all(f"ps:{index}" in self.racks for index in range(num_ps))

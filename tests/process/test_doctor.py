@@ -55,6 +55,22 @@ def test_a_healthy_local_job(processes):
     assert not processes.orphans() and leftovers() == before and not (processes.directory / "runs").exists()
 
 
+@pytest.mark.long
+def test_the_doctors_of_a_rack_measure_each_other_and_the_first_one_predicts(processes, tmp_path):
+    ports = free_ports(4)
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    (tmp_path / "racks").write_text('{"ps:0": "a", "127.0.0.1": "b"}')
+    flags = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={','.join(hosts[1:])}", "--update=sync", "--nopredict"]
+    flags += [f"--rack_file={tmp_path}/racks", f"--model_dir={tmp_path}/m", "--wait_secs=60"]
+    tasks = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2)]
+    found = [doctor(processes, *flags, f"--job_name={name}", f"--task_index={index}") for name, index in tasks]
+    assert [process.wait(200) for process in found] == [0] * 4, [process.output for process in found]
+    for index, process in enumerate(found[1:]):
+        (line,) = lines_of(process, "neighbour")
+        assert f"worker:{(index + 1) % 3} (" in line and "pull " in line
+        assert ("predicted gain of the network's part" in process.output) == (index == 0)
+
+
 def test_the_plan_needs_no_network(processes):
     cluster = ["--ps_hosts=no-such-host.invalid:2222", "--worker_hosts=also-none.invalid:2222", "--model_dir=m"]
     process = doctor(processes, *cluster, "--plan_only")

@@ -27,4 +27,6 @@ Files:
     sample.py           A sample of a job: its own model and flags for a few seconds on this machine, with few tasks
     transport.py        Measurements of each ps over TensorFlow's own transport: round trip, throughput both ways,
                           clock, versions
+    turns.py            Turns of the doctors of a job with racks: one worker of a rack measures alone, and no two racks
+                          at the same time
 """

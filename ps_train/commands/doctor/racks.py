@@ -16,8 +16,29 @@ _WORTH = 1.1
 """Smallest gain for which racks are worth their copies."""
 
 
-def rack_finding(topology: Topology, task: str, found: Iterable[PsMeasurement], ps_bytes: Sequence[int]) -> Finding:
-    """Returns the finding about the ways of a worker to ps in its own rack and in others.
+def neighbour_finding(one: PsMeasurement, task: str) -> Finding:
+    """Returns the finding about the way of a worker to another one of its rack.
+
+    Args:
+      one: its measurements.
+      task: the worker that has measured.
+    """
+    subject = f"{one.name} ({one.address})"
+    if one.round_trip is None or not one.pull or not one.push:
+        text = f"{subject}, of the same rack: {one.refused or one.problem or one.text}".rstrip(".")
+        return Finding(WARN, "neighbour", text, f"run the doctors of {one.name} and {task} at the same time")
+    rates = f"pull {human_bytes(one.pull)}/s, push {human_bytes(one.push)}/s"
+    return Finding(OK, "neighbour", f"{subject}, of the same rack: round trip {1e3 * one.round_trip:.2f} ms; {rates}")
+
+
+def rack_finding(
+    topology: Topology,
+    task: str,
+    found: Iterable[PsMeasurement],
+    neighbour: PsMeasurement | None,
+    ps_bytes: Sequence[int],
+) -> Finding:
+    """Returns the finding about the ways of a worker inside its rack and to ps in others.
 
     Without racks, the workers of a rack share its way to the other racks, and each sends and gets all bytes.  With
     racks, one of them does, and it passes the values on inside the rack and gets the gradients of the others.
@@ -26,24 +47,29 @@ def rack_finding(topology: Topology, task: str, found: Iterable[PsMeasurement], 
       topology: the racks, of the ps too.
       task: the worker.
       found: its measurements of the ps.
+      neighbour: its measurement of another worker of its rack, the way that gradients and values take inside it; the
+        ways to the ps of the rack stand for it without one.
       ps_bytes: bytes of the variables on each ps.
     """
     own, size = topology.racks[task], len(topology.workers[topology.names.index(topology.racks[task])])
-    near, far = _Ways(), _Ways()
-    for one in found:
+    near, of_workers, far = _Ways(), _Ways(), _Ways()
+    for one in [*found, *([neighbour] if neighbour is not None else [])]:
         if one.round_trip is None or not one.pull or not one.push:
             continue
-        ways = near if topology.racks[one.name] == own else far
+        ways = of_workers if one is neighbour else near if topology.racks[one.name] == own else far
         ways.add(one.round_trip, one.pull, one.push)
+    near = of_workers if of_workers.count else near
     crossing = sum(count for ps, count in enumerate(ps_bytes) if topology.racks[f"ps:{ps}"] != own)
     subject = f"rack {own}"
     flat_text = f"a step moves {human_bytes(2 * size * crossing)} over its way to other racks without racks, "
     bytes_text = f"{flat_text}{human_bytes(2 * crossing)} with them"
     if not crossing:
         return Finding(OK, subject, "all variables are in this rack, so its workers send nothing to others")
-    if not (near.count and far.count):
-        where = "in this rack" if not near.count else "in another rack"
-        return Finding(OK, subject, f"{bytes_text}; no prediction, as no way to a ps {where} was measured")
+    if not far.count or not (near.count or size == 1):
+        where = "inside this rack" if far.count else "to a ps in another rack"
+        return Finding(OK, subject, f"{bytes_text}; no prediction, as no way {where} was measured")
+    if size == 1:
+        return Finding(OK, subject, f"{bytes_text}; to other racks {far}; a rack of one worker gains nothing itself")
     inside = sum(ps_bytes) * near.secs_per_byte
     flat, racks = size * crossing * far.secs_per_byte, crossing * far.secs_per_byte + (size - 1) * inside
     gain = flat / racks

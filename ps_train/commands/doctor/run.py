@@ -18,7 +18,7 @@ from ps_train.base.network_interfaces import is_this_host
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import known_topology
+from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _SAMPLE_WORKERS, _SAMPLE_PS = 4, 4
 """A sample of a job on one machine has at most so many tasks; the event model tells of more."""
+
+_NEIGHBOUR_SECS = 5.0
+"""Seconds, at least, that the doctors of a worker's neighbours in its rack may take."""
 
 _MOST_MEMORY_OF_SAMPLE = 0.6
 """Share of the free memory that a sample may take."""
@@ -204,11 +207,10 @@ class Visit:
             f"doctor: serves for up to {self._options.wait(self._job):g}s, so that the doctors of "
             f"{', '.join(replicas[:4])} can measure"
         )
-        self._await_doctors(server, replicas)
+        self._await_doctors(server, replicas, self._options.wait(self._job))
 
-    def _await_doctors(self, server: DoctorServer, replicas: list[str]) -> None:
+    def _await_doctors(self, server: DoctorServer, replicas: list[str], wait: float) -> None:
         """Serves until the doctors of some workers have measured, or the time is over."""
-        wait = self._options.wait(self._job)
         missing = server.await_doctors(replicas, time.monotonic() + wait, self._seen)
         if missing:
             names = ", ".join(missing[:4]) + (", …" if len(missing) > 4 else "")
@@ -216,11 +218,12 @@ class Visit:
             self._report.warn("workers", text, "run it on the workers' hosts at the same time")
 
     def _seen(self, record: DoctorRecord) -> None:
-        self._report.ok("workers", f"{record.task} on {record.host} has measured the way to this ps")
+        self._report.ok("workers", f"{record.task} on {record.host} has measured the way to this task")
 
     def _measure_ps(self) -> list[PsMeasurement]:
         """Measures all ps from the host of a worker."""
         from ps_train.commands.doctor.transport import DoctorServer, measure_all
+        from ps_train.commands.doctor.turns import turn
 
         assert self._task is not None and self.cluster is not None
         record = self._record(self._task, self._job)
@@ -231,10 +234,33 @@ class Visit:
             for i, address in enumerate(self.cluster.ps)
             if address.host not in self._unresolved and self.cluster.process_of_ps(i) != self._task
         ]
-        found = measure_all(self._job, self.cluster, record, server, self._options.wait(self._job), names)
+        wait, topology = self._options.wait(self._job), known_topology(self._job, self._task, self.cluster)
+        deadline = time.monotonic() + wait
+        if topology is None:
+            found = measure_all(self._job, self.cluster, record, server, wait, names)
+        else:
+            with turn(topology, str(self._task), self.cluster.ps, deadline) as is_first:
+                found = measure_all(self._job, self.cluster, record, server, wait, names)
         if server is not None and self.cluster.ps_on_workers:
-            self._await_doctors(server, [one.record.task for one in found if one.record is not None])
+            self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
+        if topology is not None:
+            wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
+            self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait), is_first)
         return self._shown(found)
+
+    def _measure_neighbour(
+        self, topology: Topology, record: DoctorRecord, server: DoctorServer | None, wait: float
+    ) -> PsMeasurement | None:
+        """Measures the way to the next worker of the rack, while the one before measures the way to this one."""
+        from ps_train.commands.doctor.transport import measure_all
+
+        assert self._task is not None and self.cluster is not None
+        before, after = topology.neighbours(self._task)
+        if server is None or after == str(self._task):
+            return None
+        (found,) = measure_all(self._job, self.cluster, record, server, wait, [after])
+        self._await_doctors(server, [before], wait)
+        return found
 
     def _measure_own_transport(self) -> list[PsMeasurement]:
         """Measures a ps in a child process, on free ports of this machine."""
@@ -265,21 +291,21 @@ class Visit:
             self._report.note(table)
         if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
             self._report.add(*weights_finding(found, self._job))
-        self._check_racks(found)
         if self._predicts_here():
             keep_measured(found, self._job.model_dir)
         return found
 
-    def _check_racks(self, found: list[PsMeasurement]) -> None:
-        """Compares the ways inside this worker's rack and to the others, where a file gives the racks."""
-        from ps_train.commands.doctor.racks import rack_finding
+    def _check_rack(
+        self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None, is_first: bool
+    ) -> None:
+        """Compares the ways inside this worker's rack and to the others; one worker of the rack predicts the gain."""
+        from ps_train.commands.doctor.racks import neighbour_finding, rack_finding
 
-        if not self._job.rack_file or self._task is None or self.cluster is None or self._planned is None:
-            return
-        topology = known_topology(self._job, self._task, self.cluster)
-        if topology is not None:
+        if neighbour is not None:
+            self._report.add(neighbour_finding(neighbour, str(self._task)))
+        if self._planned is not None and is_first:
             sizes = self._planned.plan.bytes_per_ps()
-            self._report.add(rack_finding(topology, str(self._task), found, sizes))
+            self._report.add(rack_finding(topology, str(self._task), found, neighbour, sizes))
 
     def _predicts_here(self) -> bool:
         return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)

@@ -67,10 +67,10 @@ class DoctorRecord(Record):
 
 @dataclasses.dataclass
 class PsMeasurement:
-    """The measurements of one ps; a value that was not measured is None.
+    """The measurements of the way to one ps, or to a worker; a value that was not measured is None.
 
     Attributes:
-      name: the ps.
+      name: the ps, or the worker.
       address: its address.
       answer: the kind of answer at the address.
       text: the answer in words.
@@ -159,21 +159,17 @@ class DoctorServer:
 def measure_all(
     job: Job, cluster: Cluster, own: DoctorRecord, server: DoctorServer | None, wait_secs: float, names: list[str]
 ) -> list[PsMeasurement]:
-    """Waits for all ps and measures them; ends within the waiting time and some seconds.
+    """Waits for some tasks and measures the ways to them; ends within the waiting time and some seconds.
 
     Args:
       job: the job.
       cluster: the host lists.
       own: the record of this doctor.
       server: this task's server, with which throughput is measured; None without one.
-      wait_secs: how long a ps may take to answer.
-      names: the ps to measure.
+      wait_secs: how long a task may take to answer.
+      names: the ps to measure; or workers, whose doctors must be there.
     """
-    indices = {name: int(name.partition(":")[2]) for name in names}
-    found = {
-        name: PsMeasurement(name, cluster.ps[index], process=str(cluster.process_of_ps(index)))
-        for name, index in indices.items()
-    }
+    found = {name: _not_measured(name, cluster) for name in names}
     deadline = time.monotonic() + wait_secs
     works = {name: functools.partial(_wait_for, one, job, own, deadline) for name, one in found.items()}
     in_parallel(works, wait_secs + MEASURE_SECS)
@@ -182,6 +178,13 @@ def measure_all(
         if one.answer is Answer.GRPC and one.round_trip is None:
             one.problem = one.problem or f"no measurement within {MEASURE_SECS:g}s"
     return list(found.values())
+
+
+def _not_measured(name: str, cluster: Cluster) -> PsMeasurement:
+    job_name, _, index = name.partition(":")
+    if job_name != "ps":
+        return PsMeasurement(name, cluster.tasks()[name], process=name)
+    return PsMeasurement(name, cluster.ps[int(index)], process=str(cluster.process_of_ps(int(index))))
 
 
 def _wait_for(one: PsMeasurement, job: Job, own: DoctorRecord, deadline: float) -> None:

@@ -41,7 +41,7 @@ from ps_train.engine.updates.rack_ops import RackOps
 
 log = logging.getLogger(__name__)
 
-_POLL_SECS = 0.05
+_POLL_SECS, _TAKEOVER_SECS = 0.05, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,9 @@ class RackMember:
     ) -> None:
         self._job, self._rack, self._workers, self._task, self._host = job, rack, workers, task, host
         self._process_id, self._store, self._is_stopping = process_id, store, is_stopping
-        self._succession = Succession(rack, process_id, job.heartbeat_timeout_secs)
+        # So much earlier that another worker has the role, and a session, within the heartbeat's time.
+        lease_secs = job.heartbeat_timeout_secs - min(_TAKEOVER_SECS, job.heartbeat_timeout_secs / 4)
+        self._succession = Succession(rack, process_id, lease_secs)
         self._members = Membership(workers, job.startup_timeout_secs, job.heartbeat_timeout_secs, time.monotonic())
         self._lock, self._run = threading.Lock(), BackgroundTask()
         self._port = port

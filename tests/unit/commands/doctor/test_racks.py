@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.topology import Topology
-from ps_train.commands.doctor.racks import rack_finding
+from ps_train.commands.doctor.racks import neighbour_finding, rack_finding
 from ps_train.commands.doctor.transport import PsMeasurement
 
 MIB = 1 << 20
@@ -19,7 +17,7 @@ def measured(ps, rate, round_trip=0.001):
 
 
 def test_a_slow_core_promises_a_gain_by_the_shared_way():
-    found = rack_finding(TOPOLOGY, "worker:0", [measured(0, 100), measured(1, 10)], [4 * MIB, 4 * MIB])
+    found = rack_finding(TOPOLOGY, "worker:0", [measured(0, 100), measured(1, 10)], None, [4 * MIB, 4 * MIB])
     # Flat, three workers move 4 MiB each way at 10 MiB/s: 2.4 s.  With racks 0.8 s, and 2 x 8 MiB at 100 MiB/s: 0.32 s.
     assert found.level == "ok" and found.subject == "rack a"
     assert found.text == (
@@ -28,14 +26,35 @@ def test_a_slow_core_promises_a_gain_by_the_shared_way():
     )
 
 
-@pytest.mark.parametrize(("task", "rate"), [("worker:0", 100), ("worker:3", 1)])
-def test_without_a_gain_there_is_a_warning(task, rate):
-    found = rack_finding(TOPOLOGY, task, [measured(0, 100), measured(1, rate)], [4 * MIB, 4 * MIB])
+def test_the_way_between_workers_counts_for_what_they_pass_on():
+    ways, neighbour = [measured(0, 100), measured(1, 10)], measured(0, 20)
+    neighbour.name = "worker:1"
+    found = rack_finding(TOPOLOGY, "worker:0", ways, neighbour, [4 * MIB, 4 * MIB])
+    # With racks 0.8 s, and 2 x 8 MiB each way at 20 MiB/s: 1.6 s.
+    assert found.text.startswith("inside 20.0 MiB/s, 0.50 ms, to other racks 10.0 MiB/s")
+    assert found.level == "warn" and "predicted gain of the network's part of a step: 1.0 times" in found.text
+
+
+def test_without_a_gain_there_is_a_warning():
+    found = rack_finding(TOPOLOGY, "worker:0", [measured(0, 100), measured(1, 100)], None, [4 * MIB, 4 * MIB])
     assert found.level == "warn" and "leave the racks out" in found.advice
+    found = rack_finding(TOPOLOGY, "worker:3", [measured(0, 1)], None, [4 * MIB, 4 * MIB])
+    assert found.level == "ok" and "a rack of one worker gains nothing itself" in found.text
+
+
+def test_a_neighbour_whose_doctor_did_not_come_is_a_warning():
+    missing = PsMeasurement("worker:1", Address("h", 1), text="connection refused")
+    found = neighbour_finding(missing, "worker:0")
+    assert (found.level, found.text) == ("warn", "worker:1 (h:1), of the same rack: connection refused")
+    assert neighbour_finding(measured(0, 7), "worker:0").text.endswith(
+        "round trip 1.00 ms; pull 7.0 MiB/s, push 7.0 MiB/s"
+    )
 
 
 def test_without_a_measured_way_there_are_the_bytes_alone():
-    found = rack_finding(TOPOLOGY, "worker:0", [measured(1, 10)], [0, MIB])
-    assert found.text.endswith("2.0 MiB with them; no prediction, as no way to a ps in this rack was measured")
-    found = rack_finding(TOPOLOGY, "worker:0", [], [MIB, 0])
+    found = rack_finding(TOPOLOGY, "worker:0", [measured(1, 10)], None, [0, MIB])
+    assert found.text.endswith("2.0 MiB with them; no prediction, as no way inside this rack was measured")
+    found = rack_finding(TOPOLOGY, "worker:0", [measured(0, 10)], None, [0, MIB])
+    assert found.text.endswith("no prediction, as no way to a ps in another rack was measured")
+    found = rack_finding(TOPOLOGY, "worker:0", [], None, [MIB, 0])
     assert found.text == "all variables are in this rack, so its workers send nothing to others"
