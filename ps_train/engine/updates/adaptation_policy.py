@@ -140,13 +140,14 @@ class Adaptation:
             if back is not None:
                 self._values, self._windows = {**values, back.name: back.value}, trial.windows
                 return back
+        mean = self._windows.mean()
         for climber in sorted(self._ladders.values(), key=lambda one: one is not first):
             value = values[climber.name]
-            chosen = climber.next_value(value, measured)
+            chosen = climber.next_value(value, mean)
             if chosen != value:
                 self._trial = _Trial(climber.name, value, chosen, self._windows)
                 self._values, self._windows = {**values, climber.name: chosen}, _Windows()
-                return Change(climber.name, chosen, climber.cost_text(measured))
+                return Change(climber.name, chosen, climber.cost_text(mean))
         return None
 
 
@@ -270,9 +271,10 @@ class _Climber:
         return value
 
     def cost_text(self, measured: Measured) -> str:
-        """Returns the measurement in words."""
-        share = _COSTS[self._rule.cost].format(measured.shares.get(self._rule.cost, 0.0))
-        return f"{share} at {measured.examples_per_sec:.0f} examples/s"
+        """Returns the measurement in words, with the share if it is known."""
+        share = measured.shares.get(self._rule.cost)
+        of_step = "" if share is None else f"{_COSTS[self._rule.cost].format(share)} at "
+        return f"{of_step}{measured.examples_per_sec:.0f} examples/s"
 
 
 class _Patience:
