@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import time
@@ -9,9 +10,14 @@ import time
 import pytest
 
 from benchmarks.processes import free_ports
+from ps_train.base.errors import UnreachableError
+from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, aggregator_key, task_key
+from ps_train.config.job import Job
+from ps_train.training.loop.rack import RackMember
 from tests.process.test_status import address_of, get
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.statuses import task_status
 
 HEARTBEAT_SECS, LONG_SECS, LOAD_SECS = 3, 30, 15
 """Heartbeats, and the seconds that a busy machine may need more than an idle one."""
@@ -146,3 +152,43 @@ def test_a_worker_that_comes_back_in_another_rack_keeps_its_place(processes: Pro
     workers[0].send(signal.SIGINT)
     for process in [*workers, *ps]:
         assert process.wait(30) == 130, process.output
+
+
+class Store(dict[str, str]):
+    """The records of ps 0."""
+
+    def items(self):
+        aggregator = TaskStatus.from_json(self[task_key("worker:1")])
+        self[task_key("worker:1")] = dataclasses.replace(aggregator, heartbeat=aggregator.heartbeat + 1).to_json()
+        return dict(self)
+
+
+def test_a_worker_that_cannot_reach_a_living_aggregator_gives_up_in_one_line() -> None:
+    (port,) = free_ports(1)
+    role = Aggregator("worker:1", "one", f"127.0.0.1:{port}", "first", is_ready=True)
+    status = dataclasses.replace(task_status(), task="worker:1", process_id="one")
+    store = Store({task_key("worker:1"): status.to_json(), aggregator_key("a"): role.to_json()})
+    job = Job(rack="a", update="sync", recovery_timeout_secs=0.5)
+    member = RackMember(job, "a", ("worker:0", "worker:1"), "worker:0", "h", 0, "me", store, lambda: False)
+    with pytest.raises(UnreachableError) as caught:
+        member.join()
+    assert str(caught.value) == (
+        f"gave up after 0.5s (recovery_timeout_secs): worker:0 cannot reach worker:1 at 127.0.0.1:{port}, which adds "
+        "up the gradients of rack a: connection refused; open this port between the hosts of the rack (--rack_port "
+        "gives it a number)."
+    )
+
+
+def test_a_worker_that_stays_without_a_session_is_left_out() -> None:
+    statuses = [dataclasses.replace(task_status(), task=f"worker:{index}") for index in range(2)]
+    job = Job(rack="a", update="sync", heartbeat_timeout_secs=0.2, recovery_timeout_secs=0.5)
+    member = RackMember(job, "a", ("worker:0", "worker:1"), "worker:0", "h", 0, "me", Store(), lambda: False)
+    left: list[int] = []
+    member._remove = lambda rank: not left.append(rank)
+    for state in (TaskState.TRAINING, TaskState.RECOVERING):
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            statuses = [dataclasses.replace(one, state=state, heartbeat=one.heartbeat + 1) for one in statuses]
+            member.update({task_key(one.task): one.to_json() for one in statuses})
+            time.sleep(0.02)
+        assert set(left) == (set() if state == TaskState.TRAINING else {1})

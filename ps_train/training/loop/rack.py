@@ -25,13 +25,13 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import LostTaskError
+from ps_train.base.errors import LostTaskError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
 from ps_train.cluster.membership.membership import Membership
-from ps_train.cluster.membership.records import Aggregator, TaskStatus, task_statuses
+from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.succession import Choice, Succession, has_ended
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
@@ -41,7 +41,7 @@ from ps_train.engine.updates.rack_ops import RackOps
 
 log = logging.getLogger(__name__)
 
-_POLL_SECS, _TAKEOVER_SECS = 0.05, 2.0
+_POLL_SECS, _TAKEOVER_SECS, _WARN_SECS = 0.05, 2.0, 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +103,8 @@ class RackMember:
         self._relay: _Relay | None = None
         self._remove: Callable[[int], bool] | None = None
         self._lost, self._statuses = "", list[TaskStatus]()
+        self._recovering: dict[str, float] = {}
+        self._unreached: tuple[str, float, float] | None = None
 
     @property
     def rank(self) -> int:
@@ -118,9 +120,16 @@ class RackMember:
             for change in self._members.update(self._statuses, now):
                 if self._link is not None and self._link.is_own:
                     log.info("rack %s: %s %s", self._rack, change.location, change.reason)
-            absent = self._members.absent
+            absent = [*self._members.absent, *self._stuck(now)]
         if absent and self._remove is not None:
             self._run(lambda: self._remove_all(absent))
+
+    def _stuck(self, now: float) -> list[str]:
+        """Returns the workers of the rack that live but have had no session for long: they cannot reach this one."""
+        found = [status.task for status in self._statuses if status.state == TaskState.RECOVERING]
+        self._recovering = {task: self._recovering.get(task, now) for task in found if task in self._workers}
+        secs = self._job.heartbeat_timeout_secs
+        return [task for task, since in self._recovering.items() if now - since > secs and task != self._task]
 
     def _remove_all(self, absent: list[str]) -> None:
         for task in absent:
@@ -128,7 +137,11 @@ class RackMember:
                 return
 
     def join(self) -> RackLink | None:
-        """Waits for an aggregator, or becomes it; returns the link for a session, None if this process ends."""
+        """Waits for an aggregator, or becomes it; returns the link for a session, None if this process ends.
+
+        Raises:
+          UnreachableError: this worker cannot reach an aggregator that lives.
+        """
         lost_term = self._link.role.term if self._link is not None and self._link.is_own else ""
         self._end_session()
         while not self._is_stopping():
@@ -154,9 +167,31 @@ class RackMember:
         link = RackLink(role, role.process_id == self._process_id)
         try:
             check_reachable(link.address)
-        except NotReadyError:  # its heartbeat decides
+        except NotReadyError as error:
+            self._wait_to_reach(role, str(error))
             return None
+        self._unreached = None
         return link
+
+    def _wait_to_reach(self, role: Aggregator, why: str) -> None:
+        """Limits the wait for an aggregator that this worker alone cannot reach; if it is dead, its heartbeat decides.
+
+        Raises:
+          UnreachableError: it could not be reached for `recovery_timeout_secs`.
+        """
+        now = time.monotonic()
+        if self._unreached is None or self._unreached[0] != role.term:
+            self._unreached = role.term, now, now + _WARN_SECS
+        term, since, warn_at = self._unreached
+        where = f"{role.task} at {role.address}, which adds up the gradients of rack {self._rack}: {why}"
+        if now - since > self._job.recovery_timeout_secs:
+            raise UnreachableError(
+                f"gave up after {self._job.recovery_timeout_secs:g}s (recovery_timeout_secs): {self._task} cannot "
+                f"reach {where}; open this port between the hosts of the rack (--rack_port gives it a number)."
+            )
+        if now >= warn_at:
+            log.warning("%s cannot reach %s (for %.0fs)", self._task, where, now - since)
+            self._unreached = term, since, now + _WARN_SECS
 
     def _claim(self, before: str) -> RackLink | None:
         if self._server is None:
