@@ -137,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--save_secs", type=float, default=60.0, help="checkpoint: seconds between saves, more than a write takes [60]"
     )
+    parser.add_argument(
+        "--settle_secs",
+        type=float,
+        default=30.0,
+        help="on_workers: seconds left out before small is measured, in which calls of several steps are prepared [30]",
+    )
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
     parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")

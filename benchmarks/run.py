@@ -77,15 +77,20 @@ def step_of(line: Line) -> int:
     return int(found[1]) if found else -1
 
 
-def measure(contender: Contender, setting: Setting, secs: float, counters: Counters = dict) -> Measured:
-    """Raises ContenderError when the contender does not train."""
+def measure(
+    contender: Contender, setting: Setting, secs: float, counters: Counters = dict, settle_secs: float = 0.0
+) -> Measured:
+    """Raises ContenderError when the contender does not train.
+
+    `settle_secs` are the least seconds after the warm-up that are left out.
+    """
     workload = workload_class(setting.workload)
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
         for program in contender.programs(setting):
             processes.start(program)
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
-            jobs = [pool.submit(_window, processes, one, secs, workload, counters) for one in speakers]
+            jobs = [pool.submit(_window, processes, one, secs, workload, counters, settle_secs) for one in speakers]
             try:
                 windows = [job.result() for job in jobs]
             except BaseException:
@@ -102,18 +107,24 @@ def measure(contender: Contender, setting: Setting, secs: float, counters: Count
 
 
 def _window(
-    processes: Processes, speaker: Running, secs: float, workload: type[Workload], counters: Counters
+    processes: Processes,
+    speaker: Running,
+    secs: float,
+    workload: type[Workload],
+    counters: Counters,
+    settle_secs: float,
 ) -> _Window:
-    begin = settle(speaker, workload)
+    begin = settle(speaker, workload, settle_secs)
     cpu_begin, counts_begin = processes.cpu_secs(), counters()
     end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
     return _Window(begin, end, cpu_begin, processes.cpu_secs(), counts_begin, counters())
 
 
-def settle(speaker: Running, workload: type[Workload]) -> Line:
+def settle(speaker: Running, workload: type[Workload], least_secs: float = 0.0) -> Line:
     """The line with which the steady part begins."""
+    secs = max(workload.settle_secs, least_secs)
     warm = speaker.wait_for(lambda line: step_of(line) >= workload.warmup_steps, START_SECS)
-    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + workload.settle_secs, START_SECS)
+    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + secs, secs + START_SECS)
 
 
 def _is_step(line: Line) -> bool:
