@@ -194,8 +194,11 @@ def _options(chance: random.Random, update: str, dynamic: bool, tables: bool) ->
     options = {"steps_per_run": chance.choices(["auto", "1", "2"], [0 if tables else 2, 2, 1])[0]}
     if update == "async" and options["steps_per_run"] != "1" and chance.random() < 0.5:
         options["prefetch_pulls"] = "1"
-    if update != "async" and chance.random() < 0.4:
-        options |= {"max_steps_ahead": "0..8"} if update == "bounded" else {"backup_workers": "auto"}
+    follows = chance.random() < 0.4
+    if follows and update == "bounded":
+        options["max_steps_ahead"] = "0..8"
+    if follows and update == "sync" and not dynamic:  # the examples of late pushes count as used
+        options["backup_workers"] = "auto"
     pull = chance.choices(["none", "bfloat16", "float16", "int8"], [4, 1, 1, 1])[0]
     # The uses of examples are counted exactly: what a worker that dies has left out would be missing.
     lossy = [] if dynamic else ["top_k:0.5"]
