@@ -30,7 +30,7 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
     "prefetch_pulls": (0, 1),
     "codecs": (
         ("none", "none"), ("bfloat16", "bfloat16"), ("float16", "none"),
-        ("int8", "int8"), ("none", "top_k:1.0"), ("none", "float16"),
+        ("int8", "int8"), ("none", "top_k:1.0"), ("none", "float16"), ("none", "auto"),
     ),
     "compute_dtype": ("float32", "bfloat16", "float16"),
     "on_nan": ("stop", "skip"),
@@ -39,6 +39,8 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
     "optimizer": ("sgd", "momentum", "adam", "adagrad", "ftrl", "rmsprop", "lazy_adam", "rowwise_adagrad"),
     "table": ("none", "rows", "open", "admit", "expire"),
     "max_snapshot_mib": (256, 0),
+    "layout": ("apart", "on_workers", "racks"),
+    "waits": ("fixed", "following"),
 }  # fmt: skip
 """Names of flags, or of what a row decides, and their levels.
 
@@ -47,6 +49,9 @@ Attributes:
     processes, a ps or a worker get SIGKILL.
   ending: what ends the job.
   data: whether the examples of an epoch fill the last batch.
+  layout: where the ps are: processes of their own, or the workers; `racks`: apart, and workers add up in two racks.
+  waits: whether max_steps_ahead, or backup_workers under `sync`, follows measurements.  No job takes long enough for
+    another value than the first one, so the numbers are those of fixed ones.
 """
 
 CLIPS: Mapping[str, Mapping[str, float]] = {
@@ -94,6 +99,8 @@ class Row:
     optimizer: str = "sgd"
     table: str = "none"
     max_snapshot_mib: int = 256
+    layout: str = "apart"
+    waits: str = "fixed"
 
     @property
     def is_stale(self) -> bool:
@@ -145,7 +152,7 @@ class Row:
     def processes(self) -> int:
         """The number of processes that the row starts."""
         jobs = 2 if self.event in ("resume", "rescale", "kill_job") else 1
-        own = (self.num_ps + self.num_workers) * jobs
+        own = (self.num_workers + (self.num_ps if self.layout != "on_workers" else 0)) * jobs
         return own + self.event.startswith("kill") + (self.ending == "early_stop")
 
     def flags(self) -> list[str]:
@@ -164,6 +171,9 @@ class Row:
         values |= {"epochs": EPOCHS} if self.ending == "epochs" else {}
         values |= {"shard_examples": 2 * BATCH} if self.sharding == "dynamic" else {}
         values |= {"ps_recovery": "consistent"} if self.event == "kill_ps" else {}
+        values |= {"ps_on_workers": True} if self.layout == "on_workers" else {}
+        if self.waits == "following":
+            values |= {"max_steps_ahead": "1..8"} if self.update == "bounded" else {"backup_workers": "auto"}
         arguments = {
             "examples": self.examples, "equal": self.has_equal_examples, "table": self.table,
             "linear": self.is_stale, "nan": -1 if self.nan_example is None else self.nan_example,
@@ -193,6 +203,21 @@ RULES: tuple[Callable[..., bool], ...] = (
     lambda accumulate, sharding: accumulate == 1 or sharding == "static",
     lambda accumulate, table: accumulate == 1 or table == "none",
     lambda optimizer, table: optimizer != "adam" or table == "none",
+    lambda waits, update: waits == "fixed" or update != "async",
+    lambda waits, layout: waits == "fixed" or layout != "racks",
+    lambda waits, update, num_workers: (waits, update) != ("following", "sync") or num_workers > 1,
+    lambda layout, update: layout != "racks" or update == "sync",
+    lambda layout, sharding: layout != "racks" or sharding == "static",
+    lambda layout, table: layout != "racks" or table == "none",
+    lambda layout, batch_size: layout != "racks" or batch_size == "4",
+    lambda layout, steps_per_run: layout != "racks" or steps_per_run == "1",
+    lambda layout, codecs: layout != "racks" or codecs == ("none", "none"),
+    lambda layout, compute_dtype: layout != "racks" or compute_dtype == "float32",
+    # A worker is a ps, so none of them is lost alone, and there are as many.
+    lambda layout, num_ps, num_workers: layout != "on_workers" or num_ps == num_workers,
+    lambda layout, event: layout != "on_workers" or event not in ("rescale", "kill_ps", "kill_worker"),
+    # It is not known how many gradients a rack has given up.
+    lambda layout, event: layout != "racks" or event not in ("kill_ps", "kill_worker"),
     # A stale gradient must not depend on the values, and an id that it uses is in the vocabulary or not.
     lambda prefetch_pulls, update, num_workers, l2: (
         l2 == 0 or not Row(prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers).is_stale

@@ -90,6 +90,8 @@ class Job:
         self.evaluations = str(self.model_dir / EVAL_DIRECTORY)
         addresses = [f"127.0.0.1:{port}" for port in free_ports(num_ps + row.num_workers)]
         hosts = {"ps": addresses[:num_ps], "worker": addresses[num_ps:]}
+        if row.layout == "on_workers":
+            del hosts["ps"]
         flags = ["--model=tests.pairwise.model:Net", f"--max_steps={max_steps}", *row.flags()]
         flags += [f"--{name}_hosts={','.join(found)}" for name, found in hosts.items()]
         flags += ["--heartbeat_timeout_secs=3", f"--startup_timeout_secs={_START_SECS}"]
@@ -111,6 +113,7 @@ class Job:
         flags = [*self._flags, f"--job_name={job_name}"]
         flags += [f"--task_index={index}"] if index else []
         flags += [f"--model_dir={self.model_dir}"] if task in ("worker:0", "evaluator") else []
+        flags += [f"--rack={'ab'[int(index) % 2]}"] if job_name == "worker" and self._row.layout == "racks" else []
         flags += ["--early_stop=same:1"] if "evaluator" in self.tasks and task == "worker:0" else []
         return flags
 

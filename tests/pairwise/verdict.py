@@ -46,7 +46,10 @@ def tolerance_of(row: Row, name: str) -> float:
         return 1e-3
     if name.startswith("count"):
         return 0.03
-    return 0.2 if "int8" in row.codecs else 0.15 if "/" in name else 0.08
+    if "int8" in row.codecs:
+        # A gradient below a step of int8 comes as none or as a whole step, and Adam moves less by what varies.
+        return 0.5 if "adam" in row.optimizer else 0.2
+    return 0.15 if "/" in name else 0.08
 
 
 def faults(row: Row, run: Run, values: Values) -> list[str]:
