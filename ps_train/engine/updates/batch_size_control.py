@@ -30,7 +30,7 @@ from ps_train.engine.updates.adaptation import SYNC_SHARE
 from ps_train.engine.updates.adaptation_policy import Ladder, synchronisation
 from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
-from ps_train.engine.variables.variables import ps_device, zeros_variable
+from ps_train.engine.variables.variables import INPUT_STATE, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import local_variable
 
 
@@ -99,12 +99,12 @@ class WorkerBatchSize:
 
     def __init__(self, sizes: BatchSizes, ahead: bool) -> None:
         with tf.device("/device:CPU:0"):
-            self._variable = local_variable("ps_train/batch_size_here", [], tf.int64, sizes.lower)
+            self._variable = local_variable(f"{INPUT_STATE}/batch_size", [], tf.int64, sizes.lower)
         self.batches = DynamicBatches(sizes.lower, sizes.upper, self._variable.read_value, ahead)
 
     def follow(self, size: tf.Tensor) -> tf.Operation:
         """Returns the operation that makes a pulled size that of the next batch."""
-        with tf.device("/device:CPU:0"):
+        with tf.device("/device:CPU:0"), tf.name_scope(f"{INPUT_STATE}/"):
             return self._variable.assign(size, read_value=False)
 
 

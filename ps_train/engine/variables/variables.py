@@ -25,6 +25,10 @@ OF_PS = "ps_train/of_ps/"
 """Prefix of the keys of what belongs to one ps of a number of them."""
 
 
+INPUT_STATE = "ps_train/input_state"
+"""Part of the names of operations on what a worker's datasets read; they run where the datasets do."""
+
+
 def ps_device(ps: int) -> str:
     """Returns the device of the ps of an index."""
     return f"/job:ps/replica:0/task:{ps}/device:CPU:0"
@@ -42,7 +46,8 @@ def on_worker(device: str) -> Any:
     """Returns the device scope of a worker's operations.
 
     A worker that is also a ps has one CPU device more than others, because CPU:0 is the ps's.  There, CPU:0 in the body
-    stands for CPU:1, and so on.  Only datasets and iterators stay on CPU:0, where alone their functions can run.
+    stands for CPU:1, and so on.  Only datasets, iterators and their state stay on CPU:0, where alone their functions
+    can run.
 
     Args:
       device: the worker's device (`cluster/sessions/server.py`).
@@ -55,7 +60,7 @@ def on_worker(device: str) -> Any:
         inner = tf.DeviceSpec.from_string(op.device)
         if inner.job is not None or op.graph.building_function:  # a function runs where it is called
             return str(op.device)
-        if "Dataset" in op.type or "Iterator" in op.type:
+        if "Dataset" in op.type or "Iterator" in op.type or INPUT_STATE in op.name:
             inner = tf.DeviceSpec(device_type="CPU", device_index=0)
         elif inner.device_type == "CPU":
             inner = inner.replace(device_index=(inner.device_index or 0) + 1)
