@@ -70,14 +70,13 @@ def test_the_values_are_to_the_bit_those_of_as_many_ps(processes: Processes, fla
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("update", ["sync", "async"])
+@pytest.mark.parametrize(("update", "steps", "replicas"), [("sync", 1500, 2), ("async", 6000, 1)])
 def test_a_batch_size_that_follows_the_network_is_read_by_the_input_of_a_worker_that_is_a_ps(
-    processes: Processes, update: str
+    processes: Processes, update: str, steps: int, replicas: int
 ) -> None:
-    flags = (f"--update={update}", "--batch_size=8..32", "--health_limits=sync_share:0.001", "--max_steps=600")
+    flags = (f"--update={update}", "--batch_size=8..32", "--health_limits=sync_share:0.001", f"--max_steps={steps}")
     process = train(processes, "model", "--ps_on_workers", *flags, "--model=tests.support.models:Adding")
     assert "batch_size=16 from step" in process.output, process.output
     result = json.loads((processes.directory / "model" / "result.json").read_text())
-    assert result["global_step"] == 600
-    replicas = 2 if update == "sync" else 1
-    assert result["examples"] > 600 * 8 * replicas
+    assert result["global_step"] == steps
+    assert result["examples"] > steps * 8 * replicas
