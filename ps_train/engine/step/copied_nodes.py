@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.private_tf import COLOCATION
 from ps_train.engine.step.effects import ancestors, is_shared
 from ps_train.engine.variables.copied_functions import FunctionLibrary, make_seed_distinct
-from ps_train.engine.variables.variables import INPUT_STATE, is_ps_device
+from ps_train.engine.variables.variables import INPUT_STATE, is_ps_device, uses_input_resource
 
 LOCK, GET_NEXT = "MutexLock", "IteratorGetNext"
 READ_GATE = "ps_train_gate/read"
@@ -126,7 +126,7 @@ def ps_of(op: tf.Operation) -> int | None:
     if op.type == GET_NEXT or INPUT_STATE in op.name:
         return None
     device = device_of_op(op)
-    return device.task if is_ps_device(device) else None
+    return device.task if is_ps_device(device) and not uses_input_resource(op) else None
 
 
 def device_of_op(op: tf.Operation) -> tf.DeviceSpec:

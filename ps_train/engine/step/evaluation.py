@@ -39,7 +39,7 @@ from ps_train.engine.variables.global_step import overriding_global_step, pulled
 from ps_train.engine.variables.plan import Plan
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import ModelBuild
-from ps_train.engine.variables.variables import make_variables, on_worker, ps_device
+from ps_train.engine.variables.variables import input_resources, make_variables, on_worker, ps_device
 from ps_train.modeling.model import Model
 
 BATCH = 512
@@ -139,7 +139,9 @@ def build_eval_graph(
             update_count = v1.train.create_global_step()
         with on_worker(worker_device):
             with tf.device("/device:CPU:0"):
-                batches, count = named_batches(source, data, shard), make_count()
+                with input_resources(worker_device):
+                    batches = named_batches(source, data, shard)
+                count = make_count()
             copies = _Copies()
             values = Transport(plan, model_variables, variables).pull(after, received=copies.of)
             step = copies.of(pulled_step(update_count, after[0]))

@@ -42,6 +42,7 @@ from ps_train.engine.updates.rack_round import RackRound
 from ps_train.engine.updates.transforms import transforms_of
 from ps_train.engine.variables.global_step import pulled_step
 from ps_train.engine.variables.precision import LossScale
+from ps_train.engine.variables.variables import input_resources
 from ps_train.engine.variables.worker_state import local_variable
 
 log = logging.getLogger(__name__)
@@ -210,8 +211,10 @@ def _push(
 
 def _batches(spec: GraphSpec, update: UpdateMode, size: int | DynamicBatches) -> tuple[ShardedBatches | None, Batches]:
     """Returns the batches, and their source under dynamic sharding."""
-    job, data = spec.job, spec.source.get()
-    with tf.device("/device:CPU:0"):
+    job = spec.job
+    with input_resources(spec.device):
+        data = spec.source.get()
+    with tf.device("/device:CPU:0"), input_resources(spec.device):
         assigned = ShardedBatches(reader_of(data, job), size) if job.is_dynamic else None
         batches = assigned.batches if assigned else _static_batches(job, data, spec.replica, update.lockstep, size)
     return assigned, dataclasses.replace(batches, name=spec.source.name)

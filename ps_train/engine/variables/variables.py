@@ -6,6 +6,7 @@ slices["w/part_0"]      # a variable on the device of its ps
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -20,6 +21,8 @@ from ps_train.engine.variables.trace import ModelVariables, VariableTrace
 from ps_train.modeling.scratch_graph import no_value
 
 _PS_DEVICES = "/job:ps/replica:0/device:CPU:0"
+
+_OF_INPUT = "ps_train/of_input"
 
 OF_PS = "ps_train/of_ps/"
 """Prefix of the keys of what belongs to one ps of a number of them."""
@@ -60,13 +63,43 @@ def on_worker(device: str) -> Any:
         inner = tf.DeviceSpec.from_string(op.device)
         if inner.job is not None or op.graph.building_function:  # a function runs where it is called
             return str(op.device)
-        if "Dataset" in op.type or "Iterator" in op.type or INPUT_STATE in op.name:
+        is_of_input = INPUT_STATE in op.name or uses_input_resource(op)
+        if "Dataset" in op.type or "Iterator" in op.type or is_of_input:
             inner = tf.DeviceSpec(device_type="CPU", device_index=0)
         elif inner.device_type == "CPU":
             inner = inner.replace(device_index=(inner.device_index or 0) + 1)
         return str(own.make_merged_spec(inner).to_string())
 
     return v1.device(place)
+
+
+def input_resources(device: str) -> Any:
+    """Returns the device scope in which a worker's input is made, inside `on_worker`.
+
+    The functions of a dataset may use tables and variables, and run on CPU:0 as datasets do.  So these are there too,
+    also where the worker is a ps; `uses_input_resource` tells them from what is the ps's.
+
+    Args:
+      device: the worker's device.
+    """
+    own = tf.DeviceSpec.from_string(device)
+    if own.job != "ps":
+        return contextlib.nullcontext()
+
+    def place(op: tf.Operation) -> str:
+        is_placed = op.graph.building_function or tf.DeviceSpec.from_string(op.device).job is not None
+        if is_placed or not any(tensor.dtype == tf.resource for tensor in op.outputs):
+            return str(op.device)
+        op.graph.add_to_collection(_OF_INPUT, op)
+        return str(own.replace(device_type="CPU", device_index=0).to_string())
+
+    return v1.device(place)
+
+
+def uses_input_resource(op: tf.Operation) -> bool:
+    """Returns True for a table or variable of a worker's input, and for an operation that uses one."""
+    made = op.graph.get_collection(_OF_INPUT)
+    return bool(made) and (op in made or any(tensor.op in made for tensor in op.inputs))
 
 
 def read_in_one(variable: Any) -> tf.Tensor:
