@@ -52,6 +52,7 @@ class Rule(NamedTuple):
       gain: smallest ratio of the examples/s with a larger value to those before that keeps it.
       relief: largest ratio of the share with a larger value to that before that keeps it.
       loss: smallest ratio of the examples/s with a smaller value to those before that keeps it.
+      most: largest share with a smaller value that keeps it, unless it is faster.
     """
 
     cost: str
@@ -60,17 +61,18 @@ class Rule(NamedTuple):
     gain: float
     relief: float
     loss: float
+    most: float
 
 
 def synchronisation(limit: float) -> Rule:
     """Returns the rule of a batch size: synchronisation may take `limit` of a step, and growth must bring speed."""
-    return Rule(SYNCHRONISATION, limit, limit / 4, gain=1.05, relief=math.inf, loss=0.9)
+    return Rule(SYNCHRONISATION, limit, limit / 4, gain=1.05, relief=math.inf, loss=0.9, most=limit)
 
 
-STRAGGLERS = Rule(WAITING, limit=0.05, calm=0.025, gain=0.97, relief=0.9, loss=0.97)
+STRAGGLERS = Rule(WAITING, limit=0.05, calm=1.0, gain=0.97, relief=0.9, loss=0.97, most=0.05)
 """The rule of a lead or of backup workers: growth must shorten the waiting, and may not cost speed."""
 
-BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.02, relief=math.inf, loss=0.98)
+BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.02, relief=math.inf, loss=0.98, most=1.0)
 """The rule of a codec, whose only use is speed: a push of half of the bytes saves at most half of its time."""
 
 
@@ -225,14 +227,15 @@ class _Climber:
         """
         rule, before, after = self._rule, trial.windows.mean(), windows.mean()
         ratio = after.examples_per_sec / before.examples_per_sec if before.examples_per_sec > 0 else math.inf
+        has_grown = self._has_grown(trial)
         least, most_share = rule.gain, rule.relief * before.shares.get(rule.cost, 0.0)
-        if not self._has_grown(trial):
-            least, most_share = rule.loss, max(rule.limit, rule.calm)
+        if not has_grown:
+            least, most_share = rule.loss, rule.most
         if most_share < 1:
             if (share := after.shares.get(rule.cost)) is None:
                 return None
             if share > most_share:
-                return False
+                least = math.inf if has_grown else 1 / rule.loss
         error = ratio * noise * math.sqrt(1 / len(trial.windows.all) + 1 / len(windows.all))
         if abs(ratio - least) < error and len(windows.all) < _MOST_WINDOWS:
             return None

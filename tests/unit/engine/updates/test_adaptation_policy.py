@@ -213,6 +213,16 @@ def test_a_codec_that_only_seemed_to_help_is_given_up() -> None:
     assert max(chosen) > 0 and chosen[-1] == 0
 
 
+def test_a_backup_worker_that_was_tried_while_a_worker_came_back_is_given_up() -> None:
+    def comes_back(count: int, time: int) -> tuple[float, float]:
+        if time == 0:
+            return 0.92, 100.0
+        return (0.08, 1000.0) if count == 0 else (0.07, 650.0)
+
+    chosen = chosen_by(WAITING, comes_back, 60)
+    assert chosen[1] == 1 and chosen[-1] == 0
+
+
 def test_only_one_value_is_on_trial_at_a_time() -> None:
     policy = Adaptation({"batch_size": LADDERS[SYNCHRONISATION], "push_codec": LADDERS[PUSHING]})
     values = {"batch_size": 64, "push_codec": 0}
