@@ -39,6 +39,17 @@ def train(server, x, step, train_op, hooks, batches, pause):
     print("made", made, flush=True)
 
 
+def await_others():
+    """Lets no worker train on before all have read the step at which they stopped."""
+    names = [os.path.join(FLAGS.log_dir, f"stopped-{index}") for index in range(len(FLAGS.worker_hosts.split(",")))]
+    with open(names[FLAGS.task_index], "w"):
+        pass
+    deadline = time.monotonic() + 60
+    while not all(map(os.path.exists, names)):
+        assert time.monotonic() < deadline, "another worker has not stopped"
+        time.sleep(0.02)
+
+
 def main(_):
     assert FLAGS.v == 3 and tf_estimator.RunConfig is not None
     atexit.register(print, "exit handler of", FLAGS.job_name, flush=True)
@@ -55,6 +66,7 @@ def main(_):
     # TensorFlow's own hook, as a library would give it.
     stop = tf.estimator.StopAtStepHook(last_step=LAST_STEP)
     train(server, x, step, train_op, [stop], 10**6, 0.0)
+    await_others()
     batches, pause = (CHIEFS_BATCHES, 0.0) if FLAGS.task_index == 0 else (OTHERS_BATCHES, 0.02)
     train(server, x, step, train_op, [], batches, pause)
 
