@@ -43,11 +43,6 @@ SYNC_SHARE = 0.2
 _MIN_SECS, _MIN_STEPS = 2.0, 20
 """Shortest time, and fewest global steps, of a measurement."""
 
-_OFTEN, _SELDOM = (2.0, 0.02), (10.0, 0.01)
-"""Pause in seconds between samples of a step, and the share of time that they may cost: while values change, and after
-_SETTLED measurements without a change."""
-_SETTLED = 8
-
 
 def shown(name: str, value: int) -> int | str:
     """Returns a value as users see it: a codec by its name."""
@@ -59,8 +54,8 @@ class Tracer(Protocol):
 
     latest: dict[str, float] | None
 
-    def sample_often(self, pause_secs: float, most_cost: float) -> None:
-        """Sets the pause between samples and their cost; forgets the durations of calls."""
+    def sample_anew(self, step: int) -> None:
+        """Takes a sample from a global step on; forgets the durations of calls."""
 
 
 class AdaptationHook(v1.train.SessionRunHook):
@@ -91,7 +86,7 @@ class AdaptationHook(v1.train.SessionRunHook):
         self._values: Mapping[str, int] = {}
         self._since: tuple[float, int, float, Any] | None = None
         self._rate = 0.0
-        self._sampled_from = self._unchanged = 0
+        self._sampled_from = 0
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: values, global step, examples, waiting."""
@@ -125,13 +120,12 @@ class AdaptationHook(v1.train.SessionRunHook):
         self._begin(values, (now, int(step), examples, waiting), values != self._values or is_other)
 
     def _begin(self, values: Mapping[str, int], since: tuple[float, int, float, Any], has_changed: bool) -> None:
-        """Begins to measure; after a change, of a value or of the job's speed, with new samples of a step."""
+        """Begins to measure; after a change, of a value or of the job's speed, with a new sample of a step."""
         self._values, self._since = values, since
-        self._unchanged = 0 if has_changed else self._unchanged + 1
         if has_changed:
             self._rate, self._sampled_from = 0.0, since[1] + _MIN_STEPS  # steps before may have had the values before
-        if self._is_traced and (has_changed or self._unchanged == _SETTLED):
-            self._tracer.sample_often(*(_OFTEN if has_changed else _SELDOM))
+            if self._is_traced:
+                self._tracer.sample_anew(self._sampled_from)
 
     def _sampled(self) -> dict[str, float]:
         """Returns the shares that the latest sample of a step tells; none if it is older than a change."""

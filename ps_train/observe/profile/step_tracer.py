@@ -74,7 +74,7 @@ class StepTracer:
         self._step = self._made = self._train_ops = self._ended = 0
         self._secs: dict[int, float] = {}  # of an untraced call, by its steps; 0 after the first, which is prepared
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
-        self._due, self._pause_secs, self._most_cost = 0.0, _PAUSE_SECS, _MOST_COST
+        self._due, self._sampled_from = 0.0, 0
         self._analysis: threading.Thread | None = None
 
     def begin(self, global_step: int) -> Callable[[Any], Any]:
@@ -108,9 +108,9 @@ class StepTracer:
 
         return traced
 
-    def sample_often(self, pause_secs: float, most_cost: float) -> None:
-        """Sets the pause between samples and the share of time that they may cost; begins to time calls anew."""
-        self._pause_secs, self._most_cost, self._due = pause_secs, most_cost, 0.0
+    def sample_anew(self, step: int) -> None:
+        """Takes a sample from a global step on, since calls now take another time; begins to time them anew."""
+        self._due, self._sampled_from = 0.0, step
         self._secs.clear()
 
     def finish(self) -> None:
@@ -129,7 +129,7 @@ class StepTracer:
             return True
         is_usual = steps >= max(self._secs, default=1) or not self._made % _CALLS_BEFORE
         is_busy = self._analysis is not None and self._analysis.is_alive()
-        is_due = self._made >= _CALLS_BEFORE and time.monotonic() >= self._due
+        is_due = self._made >= _CALLS_BEFORE and time.monotonic() >= self._due and self._step >= self._sampled_from
         return is_due and is_usual and not is_busy and self._known_secs(steps) > 0
 
     def _note(self, call: TracedCall, secs: float) -> None:
@@ -146,7 +146,7 @@ class StepTracer:
                 self._calls = []
         else:
             extra = max(0.0, secs - self._known_secs(call.steps))
-            self._due = time.monotonic() + max(self._pause_secs, extra / self._most_cost)
+            self._due = time.monotonic() + max(_PAUSE_SECS, extra / _MOST_COST)
             self._analysis = threading.Thread(target=self._analyse, args=[call], daemon=True, name="step-parts")
             self._analysis.start()
 
@@ -169,4 +169,4 @@ class StepTracer:
         secs = {part: spent / call.steps for part, spent in parts.items()}
         copies = copy_secs(call.step_stats) / call.steps
         self.latest = {"step": call.step + call.steps, "secs": sum(secs.values()), **secs, "transfer": copies}
-        self._due = max(self._due, time.monotonic() + (time.thread_time() - began) / self._most_cost)
+        self._due = max(self._due, time.monotonic() + (time.thread_time() - began) / _MOST_COST)
