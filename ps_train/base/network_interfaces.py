@@ -10,7 +10,6 @@ Standard library only.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import ipaddress
 import os
@@ -216,22 +215,3 @@ def _from_proc(root: str) -> list[InterfaceAddress]:
             if not int(row[4], 16) & _DAD_FAILED
         ]
     return found
-
-
-def is_here(addresses: Sequence[str]) -> bool:
-    """Returns True if this machine has one of some IP addresses."""
-    for address in addresses:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as socket_:
-            socket_.bind((address, 0))
-            return True
-    return False
-
-
-def is_this_host(host: str) -> bool:
-    """Returns True if a name or address is of this machine; False also where it is not resolved."""
-    if host == socket.gethostname():
-        return True
-    with contextlib.suppress(OSError):
-        return is_here([str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)])
-    return False

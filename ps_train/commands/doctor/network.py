@@ -7,6 +7,7 @@ own_tasks(cluster, addresses)                   # ["ps:0"]: the tasks of the lis
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import socket
@@ -16,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ps_train.base.errors import ConfigError
-from ps_train.base.network_interfaces import is_here
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.addresses.ports import check_port
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
@@ -93,6 +93,16 @@ def names_findings(tasks: Mapping[str, Address], resolved: Mapping[str, tuple[li
         more = f" and {len(good) - 4} more" if len(good) > 4 else ""
         findings.append(Finding(OK, "names", f"resolved: {', '.join(good[:4])}{more}"))
     return findings
+
+
+def is_here(addresses: Sequence[str]) -> bool:
+    """Returns True if this machine has one of some IP addresses."""
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as socket_:
+            socket_.bind((address, 0))
+            return True
+    return False
 
 
 def own_tasks(cluster: Cluster, resolved: Mapping[str, tuple[list[str], str]]) -> list[str]:

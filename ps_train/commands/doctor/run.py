@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ps_train.base.errors import PsTrainError
-from ps_train.base.network_interfaces import is_this_host
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.ports import is_local
 from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
@@ -287,7 +287,7 @@ class Visit:
 
         for one in found:
             self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
-        if table := table_of_ways(found, is_this_host):
+        if table := table_of_ways(found, is_local):
             self._report.note(table)
         if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
             self._report.add(*weights_finding(found, self._job))

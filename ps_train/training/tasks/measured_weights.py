@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from ps_train.base.errors import RefusedError, cause_of
-from ps_train.base.network_interfaces import is_this_host
 from ps_train.base.untrusted import shown
 from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.addresses.ports import is_local
 from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import connect_all_ps, patient, retry_until
@@ -96,7 +96,7 @@ def _measured(addresses: Sequence[Address]) -> MeasuredWeights:
     rates: list[float | None] = []
     try:
         for address in addresses:
-            rates.append(None if is_this_host(address.host) else bytes_per_sec(address.target))
+            rates.append(None if is_local(address.host) else bytes_per_sec(address.target))
     except tf.errors.OpError as error:
         return MeasuredWeights(_EVEN, f"ps_weights=even: ps:{len(rates)} could not be measured: {cause_of(error)}")
     text = weights_of(rates) or _EVEN

@@ -22,6 +22,7 @@ from ps_train.cluster.membership.records import Identity, task_statuses
 from ps_train.cluster.topology import Topology, rack_port_of
 from ps_train.config.job_values import described
 from ps_train.training.loop.rack import RackMember
+from ps_train.training.loop.session import told_by_chief
 from ps_train.training.tasks.join import Joined
 from ps_train.training.tasks.prepare import Prepared
 
@@ -74,30 +75,23 @@ def _racks_of_ps(stores: Sequence[KeyValueStore]) -> dict[str, str]:
     return {identity.task: identity.rack for identity in found if identity.rack}
 
 
-def agree_on_topology(topology: Topology, store: KeyValueStore, is_chief: bool, timeout_secs: float) -> None:
+def agree_on_topology(prepared: Prepared, store: KeyValueStore) -> None:
     """Compares the racks with those of the chief, which writes them.
 
     Args:
-      topology: the racks as this task knows them.
+      prepared: the task, with the racks as it knows them.
       store: of ps 0.
-      is_chief: True if this task is the chief.
-      timeout_secs: seconds to wait for the chief.
 
     Raises:
       RefusedError: they differ; the text shows the differences.
     """
-    own = {task: rack for task, rack in topology.racks.items() if not task.startswith("ps:")}
-
-    def read() -> str:
-        text = patient(lambda: store.get(records.TOPOLOGY))
-        if not text:
-            raise NotReadyError("the chief has not told the racks yet")
-        return str(text)
-
-    if is_chief:
+    assert prepared.topology is not None, "with_topology has found it"
+    own = {task: rack for task, rack in prepared.topology.racks.items() if not task.startswith("ps:")}
+    if prepared.is_chief:
         text = store.compare_and_set(records.TOPOLOGY, "", json.dumps(own)) or json.dumps(own)
     else:
-        text = retry_until(read, timeout_secs, "the racks of the job")
+        timeout_secs = prepared.job.startup_timeout_secs
+        text = told_by_chief(store, records.TOPOLOGY, "told the racks", prepared.cluster, timeout_secs)
     found = diff_configs(read_object(text), own, "the job", "this task")
     if found:
         raise RefusedError(f"the racks of the workers are not the same in all tasks: {'; '.join(found)}.")

@@ -212,9 +212,7 @@ class WorkerTraining:
         agree_on_weights(self.prepared, self.joined.stores[0])
         self._opened = session, self.prepare_session(session)
         if self.rack is not None and rack is not None:
-            assert self.prepared.topology is not None, "the step was built with it"
-            prepared, store = self.prepared, self.joined.stores[0]
-            agree_on_topology(self.prepared.topology, store, prepared.is_chief, prepared.job.startup_timeout_secs)
+            agree_on_topology(self.prepared, self.joined.stores[0])
             self.rack.await_values(session, rack)
 
     def prepare_session(self, session: v1.Session) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import socket
 import subprocess
 import sys
 
@@ -15,10 +14,8 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import (
     ALLOW_VARIABLE,
     InterfaceAddress,
-    is_here,
     is_loopback,
     is_public,
-    is_this_host,
     listed,
     local_addresses,
     public_addresses,
@@ -166,9 +163,3 @@ def test_the_module_needs_the_standard_library_alone():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.stdout == "False\n", done.stderr
     assert isinstance(public_addresses(), list)
-
-
-def test_an_address_of_this_machine_is_known_as_such() -> None:
-    assert is_here(["192.0.2.1", "127.0.0.1"]) and not is_here(["192.0.2.1"])
-    assert is_this_host("localhost") and is_this_host(socket.gethostname())
-    assert not is_this_host("no-such-host.invalid") and not is_this_host("192.0.2.1")

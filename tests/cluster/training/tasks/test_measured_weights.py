@@ -41,7 +41,7 @@ class Measured:
         for index in range(2):
             self.restart(index)
         by_target = {server.target: index for index, server in enumerate(self.servers)}
-        monkeypatch.setattr(measured_weights, "is_this_host", lambda host: False)
+        monkeypatch.setattr(measured_weights, "is_local", lambda host: False)
         monkeypatch.setattr(measured_weights, "bytes_per_sec", lambda target: self.speeds[by_target[target]]())
 
     def restart(self, index: int) -> None:

@@ -71,6 +71,7 @@ def test_an_address_of_version_6():
     try:
         with server(lambda c: c.sendall(b"\0\0\0\4\0\0\0\0\0"), socket.AF_INET6, "::1") as address:
             assert network.probe(address)[0] is Answer.GRPC
+            assert network.is_here(["::1"])
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
 

@@ -74,6 +74,20 @@ def test_one_call_is_sampled_after_the_first_steps():
     assert found["compute"] == pytest.approx(15e-6 / 4), "a call of four steps"
 
 
+def test_a_new_sample_is_not_of_a_step_before_the_wanted_one():
+    tracer, session = sampled(Clocks())
+    eventually(lambda: tracer.latest, 10)
+    tracer.sample_anew(session.step + 60)
+    wanted, wrap = session.step + 60, tracer.begin(session.step)
+    first = len(session.options)
+    for _ in range(10):
+        burst(tracer, session, wrap)
+    again = [number for number in session.traced if number >= first]
+    assert len(again) == 1
+    eventually(lambda: tracer.latest["step"] > wanted, 10)
+    assert tracer.latest["step"] - 4 >= wanted
+
+
 def test_samples_are_rare_enough_for_what_they_cost():
     tracer, session = StepTracer("worker:1", Clocks()), Session()
     wrap = tracer.begin(0)
