@@ -1,9 +1,12 @@
 # Sourced by the run_*.sh: the virtual environment in .venv, made when it is missing.
-# Set PYTHON to choose the interpreter it is made of.
+# Set PYTHON to choose the interpreter it is made of, and venv after sourcing to choose another folder.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# prepare_environment EXTRAS: makes .venv and installs the package, with the extras, unless that is done already.
+venv=$root/.venv
+
+# prepare_environment EXTRAS [REQUIREMENT ...]: makes the environment and installs the package, with the extras and
+# further requirements, unless that is done already.
 # pip shows its progress: bars on a terminal, otherwise a line for each package.
 prepare_environment() {
   local python=${PYTHON:-python3}
@@ -12,21 +15,21 @@ prepare_environment() {
     echo "ps_train: error: $python is not Python 3.10 or newer: set PYTHON to an interpreter that is." >&2
     exit 2
   fi
-  mkdir -p "$root/.venv"
-  exec 9>"$root/.venv/.installing" # stays where an installation was interrupted
+  mkdir -p "$venv"
+  exec 9>"$venv/.installing" # stays where an installation was interrupted
   if ! flock --nonblock 9; then
-    echo "waiting for another process, which installs into .venv"
+    echo "waiting for another process, which installs into ${venv#"$root/"}"
     flock 9
   fi
-  is_installed "$1" || install "$python" "$1"
-  rm -f "$root/.venv/.installing"
+  is_installed "$1" || install "$python" "$@"
+  rm -f "$venv/.installing"
   exec 9>&-
 }
 
 # is_installed EXTRAS: succeeds if the package was installed, with these extras or more of them, as setup.py is now.
 is_installed() {
   local done_file
-  for done_file in "$root/.venv/.installed"*"$1"; do
+  for done_file in "$venv/.installed"*"$1"; do
     if [ -e "$done_file" ] && [ ! "$root/setup.py" -nt "$done_file" ]; then
       return 0
     fi
@@ -34,29 +37,31 @@ is_installed() {
   return 1
 }
 
-# install PYTHON EXTRAS: makes .venv unless it is complete, and installs the package.
+# install PYTHON EXTRAS [REQUIREMENT ...]: makes the environment unless it is complete, and installs the package.
 install() {
-  if ! "$root/.venv/bin/python" -m pip --version >/dev/null 2>&1; then
-    echo "making the virtual environment .venv"
-    if ! "$1" -m venv "$root/.venv"; then
-      echo "ps_train: error: $1 could not make $root/.venv: see the lines above." >&2
+  local python=$1 extras=$2
+  shift 2
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    echo "making the virtual environment ${venv#"$root/"}"
+    if ! "$python" -m venv "$venv"; then
+      echo "ps_train: error: $python could not make $venv: see the lines above." >&2
       exit 2
     fi
   fi
-  echo "installing ps_train$2 into .venv (TensorFlow is about 600 MB: this takes a minute or more)"
-  local pip=("$root/.venv/bin/python" -m pip install --disable-pip-version-check --no-input)
+  echo "installing ps_train$extras into ${venv#"$root/"} (TensorFlow is about 600 MB: this takes a minute or more)"
+  local pip=("$venv/bin/python" -m pip install --disable-pip-version-check --no-input)
   [ -t 1 ] || pip+=(--progress-bar off)
-  if ! "${pip[@]}" --editable "$root$2"; then
-    echo "ps_train: error: pip could not install ps_train$2: see the lines above; the next start tries again." >&2
+  if ! "${pip[@]}" --editable "$root$extras" "$@"; then
+    echo "ps_train: error: pip could not install ps_train$extras: see the lines above; the next start tries again." >&2
     exit 2
   fi
-  touch "$root/.venv/.installed$2"
+  touch "$venv/.installed$extras"
 }
 
 # prepare_if_missing: makes .venv if no interpreter has the packages that ps_train needs.
 prepare_if_missing() {
   local has='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("absl", "numpy", "tensorflow"))))'
-  if [ -e "$root/.venv/.installing" ] || ! "$(installed_python)" -c "$has" 2>/dev/null; then
+  if [ -e "$venv/.installing" ] || ! "$(installed_python)" -c "$has" 2>/dev/null; then
     prepare_environment ""
   fi
 }
@@ -80,10 +85,10 @@ prepare_browser() {
   fi
 }
 
-# installed_python: the interpreter of .venv, else the one on PATH.
+# installed_python: the interpreter of the environment, else the one on PATH.
 installed_python() {
-  if [ -x "$root/.venv/bin/python" ]; then
-    echo "$root/.venv/bin/python"
+  if [ -x "$venv/bin/python" ]; then
+    echo "$venv/bin/python"
   else
     command -v "${PYTHON:-python3}"
   fi

@@ -259,7 +259,7 @@ def _numbers(arrow: pa.DataType) -> tuple[Any, Callable[[pa.Array], np.ndarray]]
     if kind.is_date(arrow):
         return tf.int32, _cast(pa.date32(), pa.int32())
     if kind.is_integer(arrow) or kind.is_floating(arrow) or kind.is_boolean(arrow):
-        return tf.as_dtype(arrow.to_pandas_dtype()), _cast()
+        return tf.as_dtype(pa.nulls(0, arrow).to_numpy(zero_copy_only=False).dtype), _cast()
     return None, _cast()
 
 
