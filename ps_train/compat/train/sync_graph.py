@@ -26,13 +26,16 @@ class Accumulator:
 
     Attributes:
       device: of the variable.
-      accumulator: drops gradients of earlier rounds.
+      accumulator: drops gradients of earlier rounds.  One of rows has sums, and the number of gradients as row -1:
+        a mean that TensorFlow takes of a row would count only the gradients that have the row.
       is_sparse: whether it holds rows.
+      shape: of the variable, int64 [rank].
     """
 
     device: str
     accumulator: Any
     is_sparse: bool
+    shape: Any = None
 
     @classmethod
     def of(cls, gradient: Any, variable: Any) -> Accumulator:
@@ -47,28 +50,50 @@ class Accumulator:
             dense = v1.ConditionalAccumulator(gradient.dtype, shape=shape, shared_name=name)
             return cls(variable.device, dense, is_sparse=False)
         if isinstance(gradient, tf.IndexedSlices):
-            sparse = v1.SparseConditionalAccumulator(gradient.dtype, shape=(), shared_name=name)
-            return cls(variable.device, sparse, is_sparse=True)
+            sparse = v1.SparseConditionalAccumulator(gradient.dtype, shape=(), shared_name=name, reduction_type="SUM")
+            return cls(variable.device, sparse, is_sparse=True, shape=tf.shape(variable, tf.int64))
         raise ValueError(
             f"the gradient of {variable.name} is a {type(gradient).__name__}: use a Tensor or IndexedSlices"
         )
 
     def push(self, gradient: Any, local_step: Any) -> Any:
-        """Returns the operation that adds a gradient."""
-        if self.is_sparse:
-            return self.accumulator.apply_indexed_slices_grad(gradient, local_step=local_step)
-        return self.accumulator.apply_grad(gradient, local_step=local_step)
+        """Returns the operation that adds a gradient, whose rows are put together on the worker."""
+        rows = _counted(gradient) if self.is_sparse else None
+        with tf.device(self.device):
+            if rows is not None:
+                return self.accumulator.apply_indexed_slices_grad(rows, local_step=local_step)
+            return self.accumulator.apply_grad(gradient, local_step=local_step)
 
     def take(self) -> Any:
-        """Returns the mean of all gradients, which are then removed; waits for one if there is none."""
+        """Returns the mean of all gradients, which are then removed; waits for one if there is none.
+
+        A gradient without a row counts in the row's mean with zeros, as in the mean of dense gradients.
+        """
         if self.is_sparse:
-            return self.accumulator.take_indexed_slices_grad(1)
+            sums = self.accumulator.take_indexed_slices_grad(1)
+            return tf.IndexedSlices(sums.values[1:] / sums.values[0], sums.indices[1:], self.shape)
         return self.accumulator.take_grad(1)
 
     def begin_at(self, step: Any) -> Any:
         """Returns the operation after which gradients of earlier steps are dropped."""
         with tf.device(self.device):
             return self.accumulator.set_global_step(step)
+
+
+def _counted(gradient: Any) -> Any:
+    """Returns a gradient's rows, each once and in the order of their numbers, after a row -1 of ones.
+
+    TensorFlow merges rows in this order without a check.  Rows in another order are neither added up nor averaged.  A
+    gradient without any row would never be counted.
+    """
+    rows, position = tf.unique(tf.cast(gradient.indices, tf.int64))
+    values = tf.math.unsorted_segment_sum(gradient.values, position, tf.size(rows))
+    order = tf.argsort(rows)
+    one = tf.ones(tf.concat([[1], tf.shape(values)[1:]], 0), values.dtype)
+    return tf.IndexedSlices(
+        tf.concat([one, tf.gather(values, order)], 0),
+        tf.concat([tf.constant([-1], tf.int64), tf.gather(rows, order)], 0),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

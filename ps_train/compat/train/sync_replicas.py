@@ -108,7 +108,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
                 id(variable): _on_ps_of(variable, gradient) for gradient, variable in pairs if gradient is not None
             }
             pushes = [
-                _push(accumulators[id(variable)], gradient, local_step)
+                accumulators[id(variable)].push(gradient, _int64(local_step))
                 for gradient, variable in pairs
                 if gradient is not None
             ]
@@ -246,11 +246,6 @@ class _SyncHook(v1.train.SessionRunHook):
 def _on_ps_of(variable: Any, gradient: Any) -> Accumulator:
     with tf.device(variable.device):
         return Accumulator.of(gradient, variable)
-
-
-def _push(accumulator: Accumulator, gradient: Any, local_step: Any) -> Any:
-    with tf.device(accumulator.device):
-        return accumulator.push(gradient, _int64(local_step))
 
 
 def _parts(mean: Any) -> Any:

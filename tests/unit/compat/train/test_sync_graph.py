@@ -29,17 +29,34 @@ def test_the_mean_of_a_round_drops_gradients_of_earlier_steps():
         np.testing.assert_allclose(session.run(taken), [2, 3])
 
 
-def test_rows_are_averaged_over_gradients():
-    variable = v1.get_variable("w", [4, 1])
-    gradient = tf.IndexedSlices(v1.placeholder_with_default([[2.0]], [1, 1]), tf.constant([1], tf.int64), [4, 1])
+ROUNDS = {
+    "a row of one gradient": [[1, 3], [3]],
+    "in another order": [[3, 1], [5, 1, 0]],
+    "more than once": [[1, 1, 4], [4, 1, 4], [1]],
+    "no row": [[], [2, 0]],
+    "no row at all": [[], []],
+}
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+@pytest.mark.parametrize("width", [(), (2,)], ids=["vector", "matrix"])
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+def test_the_mean_of_a_row_counts_all_gradients_of_the_round(rounds, width, dtype):
+    variable = v1.get_variable("w", [6, *width], dtype)
+    values, indices = v1.placeholder(dtype, [None, *width]), v1.placeholder(tf.int32, [None])
+    gradient = tf.IndexedSlices(values, indices, [6, *width])
     accumulator = Accumulator.of(gradient, variable)
-    push, taken = accumulator.push(gradient, tf.constant(0, tf.int64)), accumulator.take()
+    push, taken = accumulator.push(gradient, tf.constant(0, tf.int64)), tf.convert_to_tensor(accumulator.take())
+    count, random = accumulator.accumulator.num_accumulated(), np.random.default_rng(1)
+    expected = np.zeros([6, *width])
     with v1.Session() as session:
-        session.run(push)
-        session.run(push)
+        for rows in rounds:
+            pushed = random.normal(size=[len(rows), *width])
+            np.add.at(expected, np.array(rows, int), pushed / len(rounds))
+            session.run(push, {values: pushed, indices: rows})
+        assert session.run(count) == len(rounds)
         found = session.run(taken)
-    np.testing.assert_allclose(found.values, [[2.0]])
-    assert found.indices.tolist() == [1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_another_kind_of_gradient_is_refused():

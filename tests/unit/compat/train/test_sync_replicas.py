@@ -47,6 +47,21 @@ def test_rows_are_updated_alone():
     np.testing.assert_allclose(after[-1], [[0, 0], -0.5 * GRADIENTS.sum(0), [0, 0]], rtol=1e-6)
 
 
+def test_the_mean_of_a_row_counts_the_gradients_without_it():
+    with tf.Graph().as_default():
+        weight = v1.get_variable("w", [3, 2], initializer=v1.zeros_initializer())
+        given, rows = v1.placeholder(tf.float32, [2]), v1.placeholder(tf.int32, [None])
+        optimizer = SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(0.5), 2)
+        loss = tf.reduce_sum(tf.gather(weight, rows) * given)
+        train_op = optimizer.minimize(loss, global_step=v1.train.get_or_create_global_step())
+        with MonitoredTrainingSession(hooks=[optimizer.make_session_run_hook(True)]) as session:
+            for row, used in zip(GRADIENTS, ([2, 0], [2], [], [1, 1]), strict=True):
+                session.run(train_op, {given: row, rows: used})
+            after = session.run(weight)
+    first, second, _, fourth = GRADIENTS
+    np.testing.assert_allclose(after, -0.5 * np.array([first / 2, fourth, (first + second) / 2]), rtol=1e-6)
+
+
 def test_slots_are_those_of_the_optimizer_inside():
     after, step, slots = train(1, v1.train.MomentumOptimizer(0.5, 0.9))
     velocity, weight = np.zeros(2), np.zeros(2)
