@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -28,18 +28,22 @@ class PsClocks:
 
     Args:
       targets: returns the present TensorFlow target of each ps, `grpc://host:port`.
+      others: returns the targets of other servers by name, such as that of the worker's rack.
     """
 
-    def __init__(self, targets: Callable[[], Sequence[str]]) -> None:
-        self._targets, self._sessions = targets, dict[str, v1.Session]()
+    def __init__(
+        self, targets: Callable[[], Sequence[str]], others: Callable[[], Mapping[str, str]] = lambda: {}
+    ) -> None:
+        self._targets, self._others, self._sessions = targets, others, dict[str, v1.Session]()
         self._lost: list[v1.Session] = []  # never closed: closing one calls a process that may be gone
         self._graph = tf.Graph()
         with self._graph.as_default():
             self._now = tf.timestamp()
 
     def compare(self) -> dict[str, Offset]:
-        """Returns the offset of each ps's clock by name; raises tf.errors.OpError if a ps does not answer in 2 s."""
-        return {f"ps:{index}": self._compare(target) for index, target in enumerate(self._targets())}
+        """Returns the offset of each server's clock by name; raises tf.errors.OpError if one does not answer in 2 s."""
+        targets = {**{f"ps:{index}": target for index, target in enumerate(self._targets())}, **self._others()}
+        return {name: self._compare(target) for name, target in targets.items()}
 
     def _compare(self, target: str) -> Offset:
         if target not in self._sessions:

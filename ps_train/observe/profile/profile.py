@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ps_train.base.lost_outputs import lose
 from ps_train.base.polling import poll_until
@@ -42,6 +42,7 @@ class Profile:
       directory: of the chief's trace; "" for other tasks.
       targets: returns the present TensorFlow target of each ps.
       write: writes a line where the user sees it.
+      others: returns the targets of other servers of this task's sessions, by name.
 
     Attributes:
       tracer: the tracer of this task's steps.
@@ -55,10 +56,11 @@ class Profile:
         directory: str,
         targets: Callable[[], Sequence[str]],
         write: Callable[[str], None],
+        others: Callable[[], Mapping[str, str]] = lambda: {},
     ) -> None:
         self._text, self._task, self._others = text, task, list(others) if directory else []
         self._directory, self._targets, self._write = directory, targets, write
-        self._clocks = PsClocks(targets)
+        self._clocks = PsClocks(targets, others)
         first, count = parse_profile(text) or (0, 0)
         self.tracer = StepTracer(task, self._clocks, first, count, self._recorded)
         self._threads: list[threading.Thread] = []

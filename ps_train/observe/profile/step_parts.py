@@ -18,8 +18,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ps_train.cluster.sessions.server import RACK_JOB
+
 PARTS = ("input", "pull", "compute", "push", "wait", "update", "other")
 """The parts: `wait` is for other workers, `other` is TensorFlow's and Python's cost of a call."""
+
+RACK = "rack"
+"""The place of operations on the aggregator of the worker's rack, which is to the worker what a ps is to others."""
 
 TRACING = "tracing"
 """The time in which TensorFlow collects a trace: no part of a step."""
@@ -96,8 +101,10 @@ def _op_of(label: str) -> str:
 
 
 def _task_of(device: str, task: str) -> str:
-    """Returns the name of a ps; any other device is the worker's own, also CPU:1 of a worker that is a ps."""
+    """Returns the name of a ps, or RACK; any other device is the worker's own, also CPU:1 of a worker that is a ps."""
     found = _DEVICE.search(device)
+    if found and found[1] == RACK_JOB:
+        return RACK
     return f"ps:{found[2]}" if found and found[1] == "ps" and not _OF_WORKER.search(device) else task
 
 

@@ -31,9 +31,12 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.health import Limits, findings
 from ps_train.observe.status.measured_network import read_network
-from ps_train.observe.status.tasks import TaskBoard
+from ps_train.observe.status.tasks import WAITING_FOR_RACK, TaskBoard
 
 _MOST_POINTS = 1000
+
+_STALL_SECS, _STALL_REPORTS = 10.0, 3
+"""Rates of the job are not known after so many seconds, and so many missed reports, without progress."""
 
 
 class History:
@@ -100,6 +103,7 @@ class Board:
         self._lock = threading.Lock()
         self._start = time.time()
         self._progress: Progress | None = None
+        self._progress_at = 0.0
         self._counters: RunCounterValues | None = None
         self._saves: Mapping[str, Any] | None = None
         self._metrics: Mapping[str, float] = {}
@@ -109,6 +113,8 @@ class Board:
 
     def set_topology(self, topology: Topology | None) -> None:
         """Takes in the racks, from which the bytes between them follow where those of the ps are known."""
+        if topology is not None:
+            self.tasks.set_racks(topology.racks)
         if topology is not None and topology.knows_ps(len(self._ps_bytes)):
             self._core_bytes = topology.core_bytes(self._ps_bytes)
 
@@ -126,6 +132,7 @@ class Board:
         """
         with self._lock:
             self._progress, self._counters, self._saves = progress, counters, saves
+            self._progress_at = time.monotonic()
         self.status()  # judges the health while all train
         self._history.add(
             {
@@ -136,7 +143,7 @@ class Board:
                 "examples_per_sec": progress.examples_per_sec,
                 "staleness": progress.staleness,
                 "waiting": progress.waiting,
-                "workers": self.tasks.examples_per_sec(),
+                "workers": self.tasks.examples_per_sec(time.monotonic()),
             }
         )
 
@@ -144,6 +151,7 @@ class Board:
         """Takes in the end of the job: "done", "stopped" or "failed", and the cause."""
         with self._lock:
             self._end = self._end or (state, cause, time.time())
+        self.tasks.end()
 
     def set_metrics(self, metrics: Mapping[str, float]) -> None:
         """Takes in the metrics of the test split."""
@@ -163,25 +171,28 @@ class Board:
         with self._lock:
             progress, counters, saves, end = self._progress, self._counters, self._saves, self._end
         whole, slices = split_slices(self._metrics or self._evaluations.newest(), self._job.eval_by)
-        workers = self.tasks.workers(time.monotonic())
+        now = time.monotonic()
+        workers = self.tasks.workers(now)
+        state = end[0] if end else self._state(workers)
+        is_current = state == "training" and self._is_current(now)
         ended = end[2] if end else time.time()
         found = {
             "version": VERSION,
             "time": time.time(),
             "job": self._described(),
-            "state": end[0] if end else self._state(workers),
+            "state": state,
             "cause": end[1] if end else None,
             "start_time": self._start,
             "elapsed_secs": ended - self._start,
-            **_of_progress(progress, self._job.last_step, end is not None),
+            **_of_progress(progress, self._job.last_step, is_current),
             "metrics": whole,
             "slices": _listed(self._job.eval_by, slices),
             **_of_counters(counters),
-            "step_time": self.tasks.step_times(),
-            "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps()],
+            "step_time": self.tasks.step_times(now),
+            "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps(now)],
             "workers": workers,
-            "core": self._core(progress),
-            "stream": self.tasks.stream(time.monotonic()),
+            "core": self._core(progress if is_current else None),
+            "stream": self.tasks.stream(now),
             "save": saves,
             "events": [vars(event) for event in self._recorder.events()],
             "log": self._recorder.lines(),
@@ -204,6 +215,13 @@ class Board:
         of_job = {"model": job.model, "update": job.update, "model_dir": job.model_dir, "batch_size": job.batch_size}
         return {**of_job, **of_tasks, "ps_train": __version__, "tensorflow": tf.__version__}
 
+    def _is_current(self, now: float) -> bool:
+        """Returns whether the rates of the last progress hold: a job that makes no steps reports no progress."""
+        with self._lock:
+            progress, at = self._progress, self._progress_at
+        step_secs = 1 / progress.steps_per_sec if progress is not None and progress.steps_per_sec > 0 else 0.0
+        return now - at <= max(_STALL_SECS, _STALL_REPORTS * max(self._job.log_secs, step_secs))
+
     def _core(self, progress: Progress | None) -> dict[str, Any] | None:
         """Returns the bytes that cross from rack to rack; None where the racks of the ps are not known."""
         if self._core_bytes is None:
@@ -216,6 +234,8 @@ class Board:
         if self.is_finishing:
             return "finishing"
         own = next((worker["state"] for worker in workers if worker["task"] == self._chief), TaskState.STARTING)
+        if own == WAITING_FOR_RACK:
+            return "starting" if self._progress is None else "recovering"
         return _STATES.get(own, "training")
 
 
@@ -225,19 +245,19 @@ def _listed(field: str, slices: Mapping[str, Mapping[str, float]]) -> dict[str, 
     return {"field": field, "rows": rows} if rows else None
 
 
-def _of_progress(progress: Progress | None, last: int | None, has_ended: bool) -> dict[str, Any]:
+def _of_progress(progress: Progress | None, last: int | None, is_current: bool) -> dict[str, Any]:
     if progress is None:
         names = ("step", "loss", "steps_per_sec", "examples_per_sec", "eta_secs")
         return {"max_steps": last, **dict.fromkeys(names)}
     left = None if last is None else max(0, last - progress.step)
-    is_going_on = left is not None and progress.steps_per_sec > 0 and not has_ended
+    is_predicted = left is not None and progress.steps_per_sec > 0 and is_current
     return {
         "max_steps": last,
         "step": progress.step,
         "loss": progress.loss,
-        "steps_per_sec": progress.steps_per_sec,
-        "examples_per_sec": progress.examples_per_sec,
-        "eta_secs": left / progress.steps_per_sec if is_going_on and left is not None else None,
+        "steps_per_sec": progress.steps_per_sec if is_current else None,
+        "examples_per_sec": progress.examples_per_sec if is_current else None,
+        "eta_secs": left / progress.steps_per_sec if is_predicted and left is not None else None,
     }
 
 

@@ -162,8 +162,8 @@ def _ps_cpu(status: Status, job: Job) -> Iterable[Measured]:
 def _ps_network(status: Status, job: Job) -> Iterable[Measured]:
     """Yields the traffic of each ps, in its busier direction, over the throughput that the doctor has measured."""
     for ps in status["ps"]:
-        used = [ps[name] or 0.0 for name in ("sent_bytes_per_sec", "received_bytes_per_sec")]
-        most = ps.get("measured_network")
+        used = [ps[name] for name in ("sent_bytes_per_sec", "received_bytes_per_sec")]
+        most = ps.get("measured_network") if None not in used else None
         yield ps["task"], max(one / rate for one, rate in zip(used, most, strict=True)) if most else None
 
 

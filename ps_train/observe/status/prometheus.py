@@ -25,6 +25,8 @@ _TASK_VALUES = {
     "variable_bytes": ("variable_bytes", "Bytes of the variables of a ps."),
 }
 
+_OF_A_PS = ("variable_bytes",)
+
 
 def text(status: Mapping[str, Any]) -> str:
     """Returns the content of /metrics for a status as `Board.status` gives it."""
@@ -89,10 +91,13 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
 
 def _families_of_tasks(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[Sample]]]:
     tasks = [*status["ps"], *status["workers"]]
+    on_workers = {worker["ps"] for worker in status["workers"]}
     up = [({"task": task["task"], "state": task["state"]}, 1) for task in tasks]
     yield "task_state", "gauge", "1 for the present state of a task.", list(up)
     for key, (name, help) in _TASK_VALUES.items():
-        yield name, "gauge", help, [({"task": task["task"]}, task.get(key)) for task in tasks]
+        # A process that is a ps and a worker is counted once.
+        shown = tasks if key in _OF_A_PS else [task for task in tasks if task["task"] not in on_workers]
+        yield name, "gauge", help, [({"task": task["task"]}, task.get(key)) for task in shown]
     parts: list[Sample] = [
         ({"task": task, "part": part}, secs)
         for task, found in status["step_time"].items()

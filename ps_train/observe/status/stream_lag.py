@@ -61,7 +61,7 @@ class StreamLag:
         """Returns the lag of the partitions and its growth; None where no worker reads such data.
 
         The growth is what arrived over what was read in the last minute: above 1 the lag grows.  It is at most 1 for a
-        small lag, and None as long as it is not known.  `late_rows` and `next_cut`, in seconds since 1970, are None
+        small lag, and None while it is not known, such as where no worker reads.  `late_rows` and `next_cut`, in seconds since 1970, are None
         without cuts by event time.
         """
         if not self._lags:
@@ -74,14 +74,18 @@ class StreamLag:
         return {
             "lag": total,
             "unit": self.unit,
-            "growth": self._growth(total),
+            "growth": self._growth(total, now),
             "late_rows": self._late,
             "next_cut": self._next_cut,
             "partitions": partitions,
         }
 
-    def _growth(self, total: float) -> float | None:
-        if not self._samples or self._samples[-1][0] - self._samples[0][0] < _WINDOW_SECS / 2:
+    def _growth(self, total: float, now: float) -> float | None:
+        if (
+            not self._samples
+            or now - self._samples[-1][0] > _SILENT_SECS
+            or self._samples[-1][0] - self._samples[0][0] < _WINDOW_SECS / 2
+        ):
             return None
         (began, arrived, used), (ended, arrived_now, used_now) = self._samples[0], self._samples[-1]
         used, arrived = used_now - used, arrived_now - arrived

@@ -8,6 +8,7 @@ tasks.workers(time.monotonic()), tasks.ps()
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +18,34 @@ from ps_train.base.lifecycle import Event, Recorder, from_age, record_event
 from ps_train.base.untrusted import UntrustedError, parse_json
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus, task_statuses
+from ps_train.cluster.membership.records import (
+    TELEMETRY,
+    Aggregator,
+    TaskState,
+    TaskStatus,
+    aggregator_key,
+    task_statuses,
+)
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.status.stream_lag import StreamLag
 
 _GONE = (TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT)
 _MEASURED = ("cpu", "sent_bytes_per_sec", "received_bytes_per_sec")
+_RECORDED = ("cores", "rss_bytes", "memory_limit_bytes")
+
+ENDED = "ended"
+"""The state of each task of a job that has ended, unless it was lost or had left before."""
+
+WAITING_FOR_RACK = "waiting for the rack"
+"""The state of a worker that has no session because its rack has no aggregator that is ready."""
+
+FRESH_SECS = 5.0
+"""Seconds for which measurements hold.  A task sends them each second; those of a task that no longer does are unknown."""
 
 
 class TaskBoard:
-    """The last known state of every task.  Safe to use from several threads.
+    """The last known state of every task, and its measurements while it sends them.  Safe to use from several threads.
 
     Args:
       cluster: the tasks at the start.
@@ -48,7 +66,11 @@ class TaskBoard:
         self._stream = StreamLag()
         self.silent_ps: Callable[[], Sequence[str]] = list
         self._known: set[tuple[str, str, int]] = set()
-        self._tracker, self._lock = LivenessTracker(), threading.Lock()
+        self._racks: dict[str, str] = {}
+        self._aggregators: dict[str, Aggregator] = {}
+        self._tracker, self._heard, self._lock = LivenessTracker(), LivenessTracker(), threading.Lock()
+        self._read_at: float | None = None
+        self._has_ended = False
         self.num_ps, self.num_workers = len(cluster.ps), cluster.num_replicas
 
     def read_records(self, index: int, items: Mapping[str, str], now: float) -> None:
@@ -56,9 +78,29 @@ class TaskBoard:
         with self._lock:
             if TELEMETRY in items:
                 with contextlib.suppress(UntrustedError):
-                    self._measure(f"ps:{index}", parse_json(items[TELEMETRY]))
-            for status in task_statuses(items) if index == 0 else ():
-                self._update(status, now)
+                    self._measure(f"ps:{index}", parse_json(items[TELEMETRY]), now)
+            if index == 0:
+                self._read_workers(items, now)
+
+    def set_racks(self, racks: Mapping[str, str]) -> None:
+        """Takes in the rack of each task."""
+        with self._lock:
+            self._racks = dict(racks)
+
+    def end(self) -> None:
+        """Takes in the end of the job: no task reports any more."""
+        with self._lock:
+            self._has_ended = True
+
+    def _read_workers(self, items: Mapping[str, str], now: float) -> None:
+        if self._read_at is not None and now - self._read_at > FRESH_SECS:
+            self._tracker.extend(now - self._read_at)  # ps 0 was silent: its silence is not the workers'
+        self._read_at = now
+        for key, text in items.items():
+            if key.startswith(aggregator_key("")):
+                self._aggregators[key.removeprefix(aggregator_key(""))] = Aggregator.from_json(text)
+        for status in task_statuses(items):
+            self._update(status, now)
 
     def _update(self, status: TaskStatus, now: float) -> None:
         before = self._statuses.get(status.task)
@@ -67,17 +109,22 @@ class TaskBoard:
         if status.state != TaskState.PREPARING and (before is None or before.process_id != status.process_id):
             kind = "joined" if before is None else "restarted"
             record_event(kind, f"{status.location()} {'joined' if before is None else 'took its place'}", status.task)
+        known = self._statuses.get(status.task)
+        if known is not None and known.process_id != status.process_id:
+            self._telemetry.pop(status.task, None)  # another process says nothing of this one
         self._statuses[status.task] = status
         self._tracker.silent_secs(status.task, status.sign_of_life, now)
+        self._heard.silent_secs(status.task, status.sign_of_life, now)
         if status.telemetry:
-            self._measure(status.task, status.telemetry)
+            self._measure(status.task, status.telemetry, now)
 
-    def _measure(self, task: str, record: Mapping[str, Any]) -> None:
+    def _measure(self, task: str, record: Mapping[str, Any], now: float) -> None:
         """Takes in the telemetry of a task; ignores one of another form."""
         try:
             record = checked_telemetry(record)
             self._measured[task] = self._rates.setdefault(task, Rates()).update(record)
             self._telemetry[task] = record
+            self._heard.silent_secs(f"telemetry of {task}", record["uptime"], now)
             if record.get("lag"):
                 self._stream.unit = record["lag_unit"]
                 self._stream.update(task, record["lag"], time.monotonic())
@@ -95,71 +142,119 @@ class TaskBoard:
             self._recorder.add(event)
         self._known |= keys
 
-    def examples_per_sec(self) -> dict[str, float | None]:
-        """Returns the examples per second of each worker that has sent its measurements."""
+    def examples_per_sec(self, now: float) -> dict[str, float | None]:
+        """Returns the examples per second of each worker that reports, at `now` seconds of a monotonic clock."""
         with self._lock:
             return {task: self._measured[task]["examples_per_sec"] for task in sorted(self._statuses, key=_order)
-                    if task in self._measured}  # fmt: skip
+                    if self._reports(task, now)}  # fmt: skip
 
-    def step_times(self) -> dict[str, Mapping[str, float]]:
-        """Returns the parts of the newest traced step of each worker."""
+    def step_times(self, now: float) -> dict[str, Mapping[str, float]]:
+        """Returns the parts of the newest traced step of each worker that reports."""
         with self._lock:
-            found = {task: self._telemetry[task].get("step_time") for task in sorted(self._telemetry, key=_order)}
+            reporting = [task for task in sorted(self._telemetry, key=_order) if self._reports(task, now)]
+            found = {task: self._telemetry[task].get("step_time") for task in reporting}
         return {task: parts for task, parts in found.items() if isinstance(parts, Mapping)}
 
     def stream(self, now: float) -> dict[str, Any] | None:
         """Returns the lag of data without an end at `now` seconds of a monotonic clock; None for other data."""
         with self._lock:
-            return self._stream.read(now)
+            return self._stream.read(math.inf if self._has_ended else now)
 
-    def ps(self) -> list[dict[str, Any]]:
-        """Returns the present state of each ps."""
+    def ps(self, now: float) -> list[dict[str, Any]]:
+        """Returns the present state of each ps, at `now` seconds of a monotonic clock."""
         silent = {name.partition(" ")[0] for name in self.silent_ps()}
         with self._lock:
             addresses = [str(address) for address in self._cluster.ps]
-            return [self._of_ps(index, address, f"ps:{index}" in silent) for index, address in enumerate(addresses)]
+            return [
+                self._of_ps(index, address, f"ps:{index}" in silent, now) for index, address in enumerate(addresses)
+            ]
 
     def workers(self, now: float) -> list[dict[str, Any]]:
         """Returns the present state of each training task, at `now` seconds of a monotonic clock."""
+        is_silent = any(name.partition(" ")[0] == "ps:0" for name in self.silent_ps())
         with self._lock:
+            # While ps 0 is silent no worker is heard of: the states are those of the last look.
+            seen_at = now if self._read_at is None or not is_silent else self._read_at
             expected = {str(task) for task in self._cluster.replicas()}
-            return [self._of_worker(task, now) for task in sorted(expected | self._statuses.keys(), key=_order)]
+            return [
+                self._of_worker(task, now, seen_at) for task in sorted(expected | self._statuses.keys(), key=_order)
+            ]
 
-    def _of_ps(self, index: int, address: str, is_silent: bool) -> dict[str, Any]:
+    def _reports(self, task: str, now: float) -> bool:
+        """Returns whether a task sends its measurements; those of another one say nothing about the present."""
+        record = self._telemetry.get(task)
+        if record is None or self._has_ended:
+            return False
+        return self._heard.silent_secs(f"telemetry of {task}", record["uptime"], now) <= FRESH_SECS
+
+    def _of_ps(self, index: int, address: str, is_silent: bool, now: float) -> dict[str, Any]:
         task, sizes = f"ps:{index}", self._plan.bytes_per_ps()
         return {
             "task": task,
             "address": address,
-            "state": "silent" if is_silent else "serving",
-            **self._usage(task),
+            "state": "silent" if is_silent else ENDED if self._has_ended else "serving",
+            **self._usage(task, now if not is_silent else None),
             "variables": len(self._plan.slices_on(index)),
             "variable_bytes": sizes[index],
             "share": sizes[index] / sum(sizes) if sum(sizes) else 0.0,
         }
 
-    def _of_worker(self, task: str, now: float) -> dict[str, Any]:
-        status, measured = self._statuses.get(task), self._measured.get(task, {})
-        age = None
-        state: str = "absent"
-        if status is not None:
-            age = self._tracker.silent_secs(task, status.sign_of_life, now)
-            state = "lost" if age > self._lost_secs and status.state not in _GONE else str(status.state)
+    def _of_worker(self, task: str, now: float, seen_at: float) -> dict[str, Any]:
+        status = self._statuses.get(task)
+        rack = self._racks.get(task) or (status.rack if status is not None else "")
+        age = None if status is None or self._has_ended else self._heard.silent_secs(task, status.sign_of_life, now)
+        state = "absent" if status is None else self._state_of(status, rack, seen_at)
+        reports = state != "lost" and self._reports(task, now)
+        measured = self._measured[task] if reports else {}
         return {
             "task": task,
             "location": status.location() if status is not None else task,
             "state": state,
             "heartbeat_age_secs": age,
             "is_chief": task == str(self._cluster.chief),
-            **self._usage(task),
-            "steps": self._telemetry.get(task, {}).get("steps"),
+            "ps": self._hosted_ps(task),
+            "rack": rack or None,
+            "is_aggregator": self._is_aggregator(status, rack) and state not in ("lost", TaskState.LEFT, ENDED),
+            **self._usage(task, now if reports else None),
+            "steps": self._telemetry[task].get("steps") if reports else None,
             "steps_per_sec": measured.get("steps_per_sec"),
             "examples_per_sec": measured.get("examples_per_sec"),
         }
 
-    def _usage(self, task: str) -> dict[str, Any]:
-        record, measured = self._telemetry.get(task, {}), self._measured.get(task, {})
+    def _state_of(self, status: TaskStatus, rack: str, seen_at: float) -> str:
+        silent_secs = self._tracker.silent_secs(status.task, status.sign_of_life, seen_at)
+        if silent_secs > self._lost_secs and status.state not in _GONE:
+            return "lost"
+        if self._has_ended:
+            return str(status.state) if status.state == TaskState.LEFT else ENDED
+        is_waiting = rack and status.state in (TaskState.STARTING, TaskState.RECOVERING)
+        return WAITING_FOR_RACK if is_waiting and not self._has_aggregator(rack, seen_at) else str(status.state)
+
+    def _has_aggregator(self, rack: str, seen_at: float) -> bool:
+        """Returns whether the workers of a rack can meet: its aggregator lives and has let them in."""
+        role = self._aggregators.get(rack)
+        status = self._statuses.get(role.task) if role is not None and role.is_ready else None
+        if status is None or not self._is_aggregator(status, rack):
+            return False
+        return self._tracker.silent_secs(status.task, status.sign_of_life, seen_at) <= self._lost_secs
+
+    def _is_aggregator(self, status: TaskStatus | None, rack: str) -> bool:
+        role = self._aggregators.get(rack)
+        return role is not None and status is not None and role.process_id == status.process_id
+
+    def _hosted_ps(self, task: str) -> str | None:
+        """Returns the ps that is in the process of a worker; None where the ps are processes of their own."""
+        if not self._cluster.ps_on_workers:
+            return None
+        replicas = [str(replica) for replica in self._cluster.replicas()]
+        return f"ps:{replicas.index(task)}" if task in replicas else None
+
+    def _usage(self, task: str, now: float | None) -> dict[str, Any]:
+        """Returns the resources that a task uses at `now`; None for a task that does not report then."""
+        reports = now is not None and self._reports(task, now)
+        record, measured = (self._telemetry[task], self._measured[task]) if reports else ({}, {})
         found: dict[str, Any] = {name: measured.get(name) for name in _MEASURED}
-        return {**found, **{name: record.get(name) for name in ("cores", "rss_bytes", "memory_limit_bytes")}}
+        return {**found, **{name: record.get(name) for name in _RECORDED}}
 
 
 def _order(task: str) -> tuple[str, int]:

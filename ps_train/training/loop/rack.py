@@ -38,6 +38,7 @@ from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDE
 from ps_train.cluster.sessions.server import start_rack_server
 from ps_train.config.job import Job
 from ps_train.engine.updates.rack_ops import RackOps
+from ps_train.observe.profile.step_parts import RACK
 
 log = logging.getLogger(__name__)
 
@@ -201,12 +202,10 @@ class RackMember:
             return None
         former = Aggregator.from_json(before).task if before else ""
         self._lost = former if former != self._task else ""
-        log.warning(
-            "%s adds up the gradients of rack %s now%s",
-            self._task,
-            self._rack,
-            f", in the place of {former}" if self._lost else "",
-        )
+        place = f", in the place of {former}" if self._lost else ""
+        # The first one of a rack is no news for people; another one means that a worker was lost.
+        level = logging.WARNING if self._lost else logging.INFO
+        log.log(level, "%s adds up the gradients of rack %s now%s", self._task, self._rack, place)
         with self._lock:
             self._succession.set_role(role.to_json())
         return RackLink(role, True)
@@ -250,6 +249,10 @@ class RackMember:
             return self._link is not None
         with self._lock:
             return self._succession.is_over(self._link.role.term)
+
+    def targets(self) -> dict[str, str]:
+        """Returns the TensorFlow target of the session's aggregator by the name of its place in a trace."""
+        return {} if self._link is None else {RACK: self._link.address.target}
 
     def _end_session(self) -> None:
         self._link = self._relay = self._remove = None

@@ -125,6 +125,7 @@ class WorkerTraining:
             joined.directory,
             lambda: [address.target for address in joined.resolver.current().ps],
             console.line,
+            lambda: {} if self.rack is None else self.rack.targets(),
         )
         joined.telemetry.step_time = lambda: profile.tracer.latest
 

@@ -94,6 +94,16 @@ def test_the_workers_own_work_goes_before_what_it_waits_for():
     assert parts(*one_step(), (ps, "queue", "QueueDequeueV2", 60, 95)) == STEP | {"wait": 43, "other": 5}
 
 
+def test_the_aggregator_of_a_rack_is_to_its_workers_what_a_ps_is_to_others():
+    rack = "/job:rack/replica:0/task:0/device:CPU:0"
+    met = [
+        (d.replace("/job:ps", "/job:rack"), n, o.replace("/job:ps", "/job:rack"), b, e) for d, n, o, b, e in one_step()
+    ]
+    assert parts(*met, (rack, "gate", "QueueDequeueV2", 60, 95)) == STEP | {"wait": 43, "other": 5}
+    late = [(d, n, op, b - 500, e - 500) if d == rack else (d, n, op, b, e) for d, n, op, b, e in met]
+    assert parts(*late, offsets={"rack": 500_000}) == STEP | {"other": 40}, "its clock is compared"
+
+
 def test_tokens_removed_under_the_lock_are_no_waiting():
     assert parts(*one_step(), (PS.format(0), "q", "QueueDequeueManyV2", 60, 70)) == STEP | {"update": 22, "other": 30}
 

@@ -69,6 +69,31 @@ def test_a_job_in_training_has_progress_and_its_end_is_predicted():
     assert (status["waiting"], status["save"]["last_step"]) == (None, 900)
 
 
+def test_the_rates_of_a_job_that_makes_no_steps_are_not_known(monkeypatch):
+    board = board_of()
+    board.read_records(0, store_of(worker_status(0), worker_status(1)))
+    board.progress(progress_of(1000), counters_of(), None)
+    rates = ("steps_per_sec", "examples_per_sec", "eta_secs")
+    assert None not in [board.status()[name] for name in rates]
+    later = time.monotonic() + 100
+    monkeypatch.setattr(time, "monotonic", lambda: later)  # as when all wait for a lost worker
+    assert [board.status()[name] for name in rates] == [None] * 3
+    assert (board.status()["step"], board.status()["loss"]) == (1000, 0.5)
+
+
+@pytest.mark.parametrize("state", ["recovering", "finishing", "done"])
+def test_a_job_that_does_not_train_has_no_rates(state):
+    board = board_of()
+    own = TaskState.RECOVERING if state == "recovering" else TaskState.TRAINING
+    board.read_records(0, store_of(worker_status(0, state=own), worker_status(1)))
+    board.progress(progress_of(1000), counters_of(), None)
+    board.is_finishing = state != "recovering"
+    if state == "done":
+        board.end(state)
+    found = board.status()
+    assert (found["state"], found["steps_per_sec"], found["examples_per_sec"]) == (state, None, None)
+
+
 def test_a_job_without_an_end_has_no_prediction():
     board = board_of(max_steps=NO_LIMIT)
     board.progress(progress_of(1000, max_steps=NO_LIMIT), counters_of(), None)

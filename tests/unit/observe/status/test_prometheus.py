@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import time
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ps_train.cluster.membership.records import TELEMETRY
 from ps_train.observe.status.prometheus import text
 from tests.support.job_status import board_of, counters_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
@@ -34,6 +39,29 @@ def test_values_are_those_of_the_status(status):
     assert found[("ps_train_metric", ("name", "accuracy"))] == 0.9
     assert found[("ps_train_task_state", ("state", "serving"), ("task", "ps:1"))] == 1.0
     assert found[("ps_train_state", ("state", "training"))] == 1.0
+
+
+def test_a_task_that_no_longer_reports_has_its_state_and_its_last_heartbeat_only(monkeypatch):
+    board, now = board_of(), time.monotonic()
+    for uptime in (1.0, 2.0):
+        telemetry = {"uptime": uptime, "cpu_secs": uptime, "steps": uptime, "examples": uptime, "rss_bytes": 3e8}
+        status = dataclasses.replace(worker_status(1, heartbeat=int(uptime)), telemetry=telemetry)
+        board.read_records(0, store_of(status))
+    assert ("ps_train_worker_examples_per_second", ("task", "worker:1")) in samples(board.status())
+    monkeypatch.setattr(time, "monotonic", lambda: now + 60)
+    names = {name for name, *labels in samples(board.status()) if ("task", "worker:1") in labels}
+    assert names == {"ps_train_task_state", "ps_train_heartbeat_age_seconds"}
+
+
+def test_a_process_that_is_a_ps_and_a_worker_is_counted_once():
+    board = board_of(ps_hosts=(), ps_on_workers=True)
+    telemetry = {"uptime": 1.0, "cpu_secs": 1.0, "rss_bytes": 3e8}
+    status = dataclasses.replace(worker_status(0), telemetry=telemetry)
+    board.read_records(0, {**store_of(status), TELEMETRY: json.dumps(telemetry)})
+    found = samples(board.status())
+    memory = {key: value for key, value in found.items() if key[0] == "ps_train_resident_memory_bytes"}
+    assert memory == {("ps_train_resident_memory_bytes", ("task", "worker:0")): 3e8}
+    assert ("ps_train_variable_bytes", ("task", "ps:0")) in found
 
 
 def test_the_lag_of_data_without_an_end_is_there_by_partition(status):

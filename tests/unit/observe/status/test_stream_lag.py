@@ -21,6 +21,7 @@ def test_the_growth_is_what_arrives_over_what_is_read():
     assert run(100.0, 200.0, 1e5).read(80.0)["growth"] == 0.5
     assert run(300.0, 200.0, 1e4, secs=20).read(20.0)["growth"] is None  # not known yet
     assert run(300.0, 0.0, 1e4).read(80.0)["growth"] == 1e6  # nothing is read at all
+    assert run(300.0, 200.0, 1e4).read(150.0)["growth"] is None, "no worker measures it now"
 
 
 def test_a_small_lag_does_not_grow():
