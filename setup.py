@@ -27,8 +27,9 @@ mlflow = ["mlflow-skinny"]
 notebook = ["cloudpickle", "tqdm"]
 parquet = ["pyarrow"]
 remote_files = ["fsspec"]
+tensorboard = ["tensorboard"]
 tune = ["cmaes", "optuna", "plotly"]
-tools = ["build", "mypy", "ruff", "tensorboard"]
+tools = ["build", "mypy", "ruff"]
 
 setup(
     name="ps_train",
@@ -55,9 +56,21 @@ setup(
         "serving": ["tensorflow-serving-api"],
         "s3": [*remote_files, "s3fs"],
         "gs": [*remote_files, "gcsfs"],
+        "tensorboard": tensorboard,
         "tune": tune,
         "wandb": ["wandb"],
-        "dev": [*tools, *tests, *deployment, *estimator, *kafka, *notebook, *parquet, *remote_files, *tune],
+        "dev": [
+            *tools,
+            *tests,
+            *deployment,
+            *estimator,
+            *kafka,
+            *notebook,
+            *parquet,
+            *remote_files,
+            *tensorboard,
+            *tune,
+        ],
     },
     entry_points={"console_scripts": ["ps_train=ps_train.__main__:run"]},
     classifiers=[

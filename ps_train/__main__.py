@@ -39,6 +39,9 @@ from ps_train.modeling.file_check import check_model_file
 _VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring", "tune": "ps_train.commands.tuning"}
 """Modules of verbs whose name under `ps_train` is a function."""
 
+_ACTIVATE_VARIABLE = "PS_TRAIN_ACTIVATE"
+"""Environment variable with the command that activates .venv: `run_local.sh` sets it where that is not done yet."""
+
 _PR_SET_NAME = 15  # sys/prctl.h
 _NO_FILE = ErrorFile("", "")
 _has_launcher = False
@@ -110,7 +113,11 @@ def _run(parsed: flags.ParsedFlags, console: Console) -> int:
         file = ErrorFile(job.log_dir, _local_chief(job))
         check = functools.partial(_reported, functools.partial(_check_model, job), console, job.verbose, file)
         template = ForkTarget(functools.partial(_import_for_children, job), _program, check)
-        return local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
+        activate = os.environ.pop(_ACTIVATE_VARIABLE, "")
+        code = local.run(job, flags.as_arguments(parsed.given), os.environ, console, template)
+        if activate and code == EXIT_DONE:
+            console.line(f"to use the environment of this job in a shell, before other commands:  {activate}")
+        return code
     if job.inject_fault and not _has_launcher:
         raise ConfigError(f"{described(job, 'inject_fault')} is for a cluster that one command starts on this machine.")
     task = flags.with_task(task)

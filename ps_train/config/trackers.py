@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 from collections.abc import Mapping
 
 from ps_train.base.errors import ConfigError
@@ -35,9 +36,25 @@ def check_tracker(job: Job) -> None:
     if job.track == NO_TRACKER:
         return
     module, install = _PACKAGES[job.track]
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:  # a directory of this name, such as W&B's own, is not the package
+    if not is_installed(module):
         raise ConfigError(f"{described(job, 'track')} needs {module}: {install}.")
+
+
+def is_installed(module: str) -> bool:
+    """Returns whether a package can be imported, without importing it."""
+    found = importlib.util.find_spec(module)
+    return found is not None and found.origin is not None  # a directory of this name, such as W&B's, is not the package
+
+
+def tensorboard_command(directory: str) -> str:
+    """Returns the command that shows the event files of a directory, and how to install TensorBoard where it is missing.
+
+    TensorFlow 2.21 no longer brings TensorBoard.
+    """
+    command = f"tensorboard --logdir={shlex.quote(directory)}"
+    if is_installed("tensorboard"):
+        return command
+    return f"pip install '.[tensorboard]' in the clone of ps_train, then {command}"
 
 
 def flag_sources(job: Job, environ: Mapping[str, str]) -> dict[str, str]:

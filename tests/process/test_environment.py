@@ -11,6 +11,7 @@ import http.server
 import os
 import pathlib
 import pty
+import shlex
 import shutil
 import subprocess
 import sys
@@ -111,6 +112,29 @@ def run_on_a_terminal(clone, *command: str) -> str:
         os.close(mine)
         assert process.wait(200) == 0, output
     return output.decode()
+
+
+def test_the_first_command_says_how_a_shell_gets_its_environment(tmp_path) -> None:
+    """The scripts in a clone whose .venv is there, with a program that shows what it is told."""
+    clone = tmp_path / "a clone"
+    (clone / "scripts").mkdir(parents=True)
+    (clone / ".venv/bin").mkdir(parents=True)
+    for name in ("run_local.sh", "scripts/environment.sh"):
+        shutil.copy(pathlib.Path(ROOT, name), clone / name)
+    (clone / "setup.py").touch()
+    (clone / ".venv/.installed").touch()
+    python = clone / ".venv/bin/python"
+    python.write_text('#!/bin/sh\necho "$PS_TRAIN_ACTIVATE $@"\n')
+    python.chmod(0o755)
+
+    def told(folder: pathlib.Path, **variables: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        return subprocess.check_output([clone / "run_local.sh", "-x"], text=True, cwd=folder, env={**kept, **variables})
+
+    assert told(clone) == "source .venv/bin/activate -m ps_train -x\n"
+    elsewhere = shlex.split(told(tmp_path))
+    assert elsewhere == ["source", f"{clone}/.venv/bin/activate", "-m", "ps_train", "-x"]
+    assert told(clone, VIRTUAL_ENV=str(clone / ".venv")) == " -m ps_train -x\n"  # it is active
 
 
 @pytest.mark.long

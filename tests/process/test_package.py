@@ -39,10 +39,12 @@ def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     elsewhere = processes.directory / "elsewhere"
     elsewhere.mkdir()
     shutil.rmtree(source)
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    activate = "source .venv/bin/activate"  # as run_local.sh says it
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PS_TRAIN_ACTIVATE": activate}
     command = [sys.executable, "-m", "ps_train", "--max_steps=50", "--num_workers=1"]
     run = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stdout
+    assert run.stdout.splitlines()[-1].endswith(f"before other commands:  {activate}")
     (result,) = elsewhere.glob("runs/digits-async-*/result.json")
     assert json.loads(result.read_text())["global_step"] == 50
 

@@ -18,6 +18,7 @@ from ps_train.base.untrusted import UntrustedError, shown
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile
+from ps_train.config.trackers import tensorboard_command
 from ps_train.config.validators import is_number
 from ps_train.observe.profile.step_record import StepRecord, table_of
 from ps_train.observe.profile.step_tracer import StepTracer, TracedCall
@@ -141,7 +142,7 @@ class Profile:
         self._write(
             f"profile={self._text}: steps recorded {steps}, clocks agree to {micros:.0f} us"
             f"{f', {short} shortest operations left out' if short else ''}\n"
-            f"{table_of(records)}\ntrace: {path} (ui.perfetto.dev; tensorboard --logdir={self._directory})"
+            f"{table_of(records)}\ntrace: {path} (ui.perfetto.dev; {tensorboard_command(self._directory)})"
         )
 
 

@@ -15,6 +15,7 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.base.untrusted import is_of, parse_json, read_text
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
+from ps_train.config.trackers import tensorboard_command
 from ps_train.observe.status.health import warnings
 from ps_train.observe.status.observer import JobObserver
 from ps_train.observe.status.result import RunSummary
@@ -126,6 +127,6 @@ def advice(directory: str, export_dir: str, step: int) -> list[str]:
     serve = f"tensorflow_model_server --model_base_path={shlex.quote(base)}"
     return [
         f"to go on:  {same} and --max_steps above {step}",
-        f"to look:   tensorboard --logdir={shlex.quote(directory)}",
+        f"to look:   {tensorboard_command(directory)}",
         f"to serve:  {serve if export_dir else f'{same} and --export_dir=DIR writes a SavedModel'}",
     ]

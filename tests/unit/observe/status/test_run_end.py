@@ -9,6 +9,7 @@ import pathlib
 import pytest
 
 from ps_train.base.errors import DataError, SaveError
+from ps_train.config import trackers
 from ps_train.config.job import Job
 from ps_train.data.split import no_rows
 from ps_train.observe.status.run_end import advice, check_trained, metrics_line, read_result_step, write_result
@@ -33,6 +34,12 @@ def test_the_advice_names_the_directories_in_a_form_for_the_shell() -> None:
     assert look.endswith("tensorboard --logdir='/my models/m'")
     assert "--export_dir=DIR" in serve
     assert advice("/m", "/exported", 200)[2].endswith("tensorflow_model_server --model_base_path=/exported")
+
+
+def test_tensorboard_is_recommended_with_its_installation_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "is_installed", lambda name: name != "tensorboard")
+    _, look, _ = advice("/m", "", 200)
+    assert look == "to look:   pip install '.[tensorboard]' in the clone of ps_train, then tensorboard --logdir=/m"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
