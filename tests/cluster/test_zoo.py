@@ -17,25 +17,10 @@ from tests.support.zoo.random import RANDOM, SIZE, Random
 from tests.support.zoo.shape import RATE, Shape
 
 BATCH, STEPS, RUN = 4, 18, 8
-every_shape = pytest.mark.parametrize("shape", ZOO.values(), ids=str)
-ALWAYS = {
-    "annealed",
-    "assigned_in_a_function",
-    "batch_norm",
-    "cell_by_hand",
-    "conditions",
-    "counter",
-    "looked_up",
-    "of_all_kinds",
-    "own_gradients",
-    "through_python",
-    "tied",
-    "unused_and_without_gradients",
-    "with_ragged",
-    "words_and_flags",
-}
-ALWAYS_DRAWN = {"branch", "function_twice", "of_the_module"}
-of_every_kind = pytest.mark.parametrize("shape", [s if s.name in ALWAYS else long(s) for s in ZOO.values()], ids=str)
+ALWAYS = {"batch_norm", "conditions", "tied"}
+"""Shapes of the usual suite: state, control flow, and rows and whole values of one variable."""
+
+every_shape = pytest.mark.parametrize("shape", [s if s.name in ALWAYS else long(s) for s in ZOO.values()], ids=str)
 
 
 @contextlib.contextmanager
@@ -84,47 +69,29 @@ def train_with_one_worker(shape: Shape, num_ps: int, lengths: list[int]) -> None
         check(shape, cluster, batches_of(shape, BATCH, sum(lengths)))
 
 
-@of_every_kind
-@pytest.mark.usual(1)
-def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape) -> None:
+@every_shape
+@pytest.mark.parametrize("num_ps", [2, long(1)])
+def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int) -> None:
     """Alone and eight in a run, one kind after the other."""
-    train_with_one_worker(shape, 2, [RUN, 1, RUN, 1])
+    train_with_one_worker(shape, num_ps, [RUN, 1, RUN, 1])
 
 
 @pytest.mark.long
 @every_shape
-@pytest.mark.parametrize("num_ps, lengths", [(1, [1] * STEPS), (1, [RUN, RUN]), (2, [1] * STEPS)])
-def test_one_worker_makes_the_steps_of_a_plain_session_everywhere(shape: Shape, num_ps: int, lengths: list) -> None:
-    train_with_one_worker(shape, num_ps, lengths)
-
-
-@pytest.mark.long
-@every_shape
-@pytest.mark.parametrize("num_ps", [1, 2])
-def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int) -> None:
+def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape) -> None:
     """At a rate at which none of the models diverges in so many steps."""
     with control_flow_of(shape):
         fields = {"steps_per_run": "auto", "max_steps": 5 * STEPS, "learning_rate": RATE / 100}
-        cluster = cluster_of(shape, num_ps, 1, **fields)
+        cluster = cluster_of(shape, 2, 1, **fields)
         run_worker(cluster, 0, pace_for(cluster), lambda: False)
         check(shape, cluster, batches_of(shape, BATCH, 5 * STEPS))
 
 
-QUICK = {"mapped_v1"}
-
-
-def joined() -> list:
-    """Shapes whose synchronous workers promise the update of their joined batch."""
-    shapes = [shape for shape in ZOO.values() if shape.joined]
-    return [
-        pytest.param(s, n, id=f"{s}-{n}") if n == 2 and s.name in QUICK else long(s, n) for s in shapes for n in (1, 2)
-    ]
-
-
-@pytest.mark.parametrize("shape, num_ps", joined())
-def test_two_synchronous_workers_make_the_steps_of_their_joined_batches(shape: Shape, num_ps: int) -> None:
+@pytest.mark.parametrize("shape", [s if s.name == "tied" else long(s) for s in ZOO.values() if s.joined], ids=str)
+def test_two_synchronous_workers_make_the_steps_of_their_joined_batches(shape: Shape) -> None:
+    """Only shapes whose synchronous workers promise this."""
     with control_flow_of(shape):
-        cluster = cluster_of(shape, num_ps, 2, steps_per_run=str(RUN), update="sync")
+        cluster = cluster_of(shape, 2, 2, steps_per_run=str(RUN), update="sync")
         for length in (RUN, 1, 1):
             cluster.train(length, run=length)
         check(shape, cluster, batches_of(shape, 2 * BATCH, RUN + 2))
@@ -141,12 +108,8 @@ def masks_of(draw, control_flow: int, seed: int, lengths: list[int]) -> np.ndarr
     return np.array(shape.masks)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "draw, control_flow",
-    [one if one[0].__name__ in ALWAYS_DRAWN else long(*one) for one in RANDOM],
-    ids=lambda one: getattr(one, "__name__", one),
-)
+@pytest.mark.usual(1)
+@pytest.mark.parametrize("draw, control_flow", RANDOM, ids=lambda one: getattr(one, "__name__", one))
 def test_every_step_draws_numbers_of_its_own_which_its_seed_repeats(draw, control_flow: int) -> None:
     masks = masks_of(draw, control_flow, 3, [RUN, 1, RUN])
     assert masks.shape == (2 * RUN + 1, SIZE)
