@@ -334,6 +334,11 @@ def sync_settings(optimizer: Any) -> SyncSettings:
     return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)
 
 
+def averages_of(optimizer: Any) -> tuple[Any, Any]:
+    """Returns the `variable_averages` and `variables_to_average` of TensorFlow's SyncReplicasOptimizer."""
+    return optimizer._variable_averages, optimizer._variables_to_average
+
+
 class StopSettings(NamedTuple):
     """The arguments of a StopAtStepHook, of which one is None."""
 

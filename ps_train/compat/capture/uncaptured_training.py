@@ -21,12 +21,14 @@ from ps_train.cluster.membership.presence import Limits
 from ps_train.cluster.sessions.server import session_config, start_server
 from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of
 from ps_train.compat.capture.program import TRAIN, Program
+from ps_train.compat.capture.recorded_optimizers import replaced
 from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
 from ps_train.compat.train.device_setter import replica_device_setter
 from ps_train.compat.train.monitored_session import TrainingSession
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.server import ScriptCluster, ScriptTask
 from ps_train.compat.train.stop_at_step import StopAtStepHook
+from ps_train.compat.train.sync_replicas import STOCK_METHODS, exact_of
 from ps_train.data.input_result import features_and_labels
 from ps_train.data.named_inputs import dense_inputs, remember_inputs
 from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
@@ -96,7 +98,8 @@ def train_as_script(run: Program) -> int:
         features, labels, input_hooks = features_and_labels(run.input_fn())
         inputs = dense_inputs(features, labels)
         remember_inputs(features, labels)
-        spec = run.model_fn(features, labels, TRAIN)
+        with replaced([(v1.train.SyncReplicasOptimizer, name, _exactly(name)) for name in STOCK_METHODS]):
+            spec = run.model_fn(features, labels, TRAIN)
         check_shapes("the loss", spec.loss, inputs)
         if run.warm_start is not None and not newest_checkpoint(run.model_dir):
             v1.train.warm_start(*run.warm_start)
@@ -110,6 +113,19 @@ def train_as_script(run: Program) -> int:
         if not steps:
             log.warning("training made no step: the input is empty, or max_steps was reached before")
         return int(last.final_ops_values)
+
+
+def _exactly(method: str) -> Callable[..., Any]:
+    """Returns a method of TensorFlow's SyncReplicasOptimizer that calls the exact optimizer's."""
+
+    def call(optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        exact = exact_of(optimizer)
+        done = getattr(exact, method)(*arguments, **options)
+        for name in ("local_step_init_op", "chief_init_op", "ready_for_local_init_op"):
+            setattr(optimizer, name, getattr(exact, name))
+        return done
+
+    return call
 
 
 _tasks: dict[str, ScriptTask] = {}

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import control_flow_context
+from ps_train.base.private_tf import averages_of, control_flow_context, sync_settings
 from ps_train.compat.train.server import current_task
 from ps_train.compat.train.sync_graph import Accumulator, Messages, RoundTensors
 from ps_train.compat.train.sync_leader import SyncFollower, SyncLeader
@@ -220,6 +220,24 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
             discard=[tf.group(_parts(accumulator.take())) for accumulator in some],
             begin=begin,
         )
+
+
+STOCK_METHODS = ("apply_gradients", "make_session_run_hook", "get_chief_queue_runner", "get_init_tokens_op")
+"""The methods of TensorFlow's optimizer in which it differs from the exact one."""
+
+_EXACT = "_ps_train_exact"
+
+
+def exact_of(optimizer: Any) -> SyncReplicasOptimizer:
+    """Returns the exact optimizer in the place of one of TensorFlow's, which calls its methods from now on."""
+    if isinstance(optimizer, SyncReplicasOptimizer):
+        return optimizer
+    exact: SyncReplicasOptimizer | None = vars(optimizer).get(_EXACT)
+    if exact is None:
+        inner, to_aggregate, total = sync_settings(optimizer)
+        exact = SyncReplicasOptimizer(inner, to_aggregate, total, *averages_of(optimizer), name=optimizer.get_name())
+        vars(optimizer).update({_EXACT: exact, **{name: getattr(exact, name) for name in STOCK_METHODS[1:]}})
+    return exact
 
 
 class _SyncHook(v1.train.SessionRunHook):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from ps_train.base.errors import ModelError
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer
 from tests.support.estimators import (
     BATCH,
     Recorder,
@@ -301,3 +303,27 @@ def test_checkpoints_after_a_resume_are_at_multiples_and_the_last_one_is_saved_o
     for last in (25, 43, 60):
         estimator(tmp_path).train(forever, max_steps=last, saving_listeners=[Listener()])
     assert saved == [0, 10, 20, 25, 25, 30, 40, 43, 43, 50, 60]
+
+
+@pytest.mark.parametrize("kind", [v1.train.SyncReplicasOptimizer, SyncReplicasOptimizer], ids=["stock", "ours"])
+def test_synchronous_rounds_are_exact_means_and_end_quietly(tmp_path, monkeypatch, kind):
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+
+    def model_fn(features, labels, mode):
+        table = v1.get_variable("table", [3, 1], initializer=v1.zeros_initializer())
+        loss = tf.reduce_sum(tf.gather(table, features) * labels)
+        optimizer = kind(v1.train.GradientDescentOptimizer(1.0), 2, 2)
+        hooks = [optimizer.make_session_run_hook(True)]
+        train_op = optimizer.minimize(loss, global_step=v1.train.get_global_step())
+        return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=hooks)
+
+    def input_fn():
+        rows, weights = np.array([[2, 0], [1, 1]]), np.array([[[3.0], [5.0]], [[7.0], [1.0]]], np.float32)
+        return tf.data.Dataset.from_tensor_slices((rows, weights)).repeat()
+
+    config = RunConfig(str(tmp_path), engine="tensorflow")
+    trained = Estimator(model_fn, config=config).train(input_fn, max_steps=4)
+    assert step_of(trained) == 4
+    np.testing.assert_allclose(trained.get_variable_value("table")[:, 0], [-4 * 5 / 2, -4 * 8 / 2, -4 * 3 / 2])
+    assert not raised
