@@ -126,8 +126,10 @@ def ended_well(processes: Sequence[Process]) -> None:
 @pytest.mark.parametrize("engine", [long("tensorflow"), "ps_train"])
 def test_point_29_and_36_all_tasks_end_at_max_steps_with_a_final_export(processes, tmp_path, engine):
     job = Job(processes, tmp_path, ["chief", "worker", "ps"], engine, max_steps=450)
-    ended_well([*job.start_all(), job.start("evaluator")])
+    evaluator = job.start("evaluator")
+    ended_well([*job.start_all(), evaluator])
     assert job.saved_step == 450 == job.evaluated[-1]
+    assert re.search(r"^INFO:tensorflow:Saving dict for global step 450: .*loss = ", evaluator.output, re.MULTILINE)
     assert job.exports("final") == 1 and job.exports("latest") == len(job.evaluated)
     assert read_status(str(job.model_dir)).status.state == RunState.DONE
 
@@ -162,8 +164,10 @@ def test_point_85_the_chief_stops_all_workers_early(processes, tmp_path, engine)
 @pytest.mark.long
 def test_point_39_a_master_evaluates_and_exports(processes, tmp_path):
     job = Job(processes, tmp_path, ["master", "worker", "ps"], max_steps=1000)
-    ended_well(job.start_all())
+    tasks = job.start_all()
+    ended_well(tasks)
     assert job.saved_step == 1000 == job.evaluated[-1]
+    assert "Saving dict for global step 1000: " in tasks[0].output
     assert len(job.evaluated) > 1 and job.exports("final") == 1
 
 

@@ -92,15 +92,28 @@ def evaluate(
         return dict(last.final_ops_values)
 
 
+def tell(message: str, *values: Any) -> None:
+    """Logs a line as TensorFlow's Estimator does, `INFO:tensorflow:...`.
+
+    It is shown under TensorFlow's usual verbosity too, which is WARN, since it is the result of an evaluation.
+    """
+    logger = v1.get_logger()
+    if logger.getEffectiveLevel() <= logging.WARNING:
+        logger.handle(logger.makeRecord(logger.name, logging.INFO, __file__, 0, message, values, None))
+
+
 def described(results: Mapping[str, Any], field: str = "") -> str:
     """Returns the results of an evaluation in one line, without those of slices by `field`."""
+    return f"evaluation at global step {results[GLOBAL_STEP]}: {_listed(results, field)}"
+
+
+def _listed(results: Mapping[str, Any], field: str) -> str:
     whole = {name: value for name, value in results.items() if f"/{field}=" not in name} if field else results
-    shown = ", ".join(f"{name} = {value}" for name, value in sorted(whole.items()) if not isinstance(value, bytes))
-    return f"evaluation at global step {results[GLOBAL_STEP]}: {shown}"
+    return ", ".join(f"{name} = {value}" for name, value in sorted(whole.items()) if not isinstance(value, bytes))
 
 
 def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | None, field: str = "") -> None:
-    """Writes the results of an evaluation into the event file of a directory.
+    """Writes the results of an evaluation into the event file of a directory, and logs them.
 
     Args:
       directory: of the evaluation.
@@ -116,7 +129,9 @@ def write_events(directory: str, results: Mapping[str, Any], checkpoint: str | N
         summary.value.add(tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, tf.string))
         if (run := run_of(checkpoint))[0]:
             summary.value.append(run_value(run))
-    log.info("%s", described(results, field))
+    tell("Saving dict for global step %d: %s", step, _listed(results, field))
+    if checkpoint:
+        v1.logging.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
     with tf.Graph().as_default():  # a writer can not be made in eager mode
         writer = v1.summary.FileWriterCache.get(directory)
         if not os.path.exists(directory):  # moved, with the run that it belongs to

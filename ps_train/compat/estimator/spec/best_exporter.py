@@ -53,7 +53,7 @@ class BestExporter(SavedModelExporter):
       ValueError: compare_fn has other arguments, or exports_to_keep is not positive.
     """
 
-    log_line = "export of the best model: %s"
+    log_line = "Performing best model export."
 
     def __init__(
         self,

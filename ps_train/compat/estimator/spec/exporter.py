@@ -90,7 +90,7 @@ class SavedModelExporter(Exporter):
         if not self.is_wanted(estimator, export_path, eval_result, is_the_final_export):
             return None
         if self.log_line:
-            log.info(self.log_line, checkpoint_path)
+            logging.getLogger("tensorflow").info(self.log_line)
         written = estimator.export_saved_model(
             export_path,
             self._receiver_fn,
@@ -115,7 +115,7 @@ class SavedModelExporter(Exporter):
 class FinalExporter(SavedModelExporter):
     """An exporter that writes one export, after the last evaluation of the job."""
 
-    log_line = "final export of %s"
+    log_line = "Performing the final export in the end of training."
 
     def is_wanted(
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_the_final_export: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -61,6 +63,25 @@ def test_point_73_events_go_to_the_directory_of_the_evaluation(tmp_path):
     assert events["checkpoint_path"][0][1].string_val == [str(tmp_path / "model.ckpt-2").encode()]
     assert "global_step" not in events
     assert events_in(tmp_path / "eval_test")["loss"][0][1] != pytest.approx(result["loss"])
+
+
+@pytest.mark.parametrize("verbosity", [v1.logging.DEBUG, v1.logging.INFO, v1.logging.WARN, v1.logging.ERROR])
+def test_an_evaluation_shows_its_results_as_tensorflow_does(tmp_path, capfd, verbosity):
+    logger = v1.get_logger()
+    before, stream = logger.level, logging.StreamHandler()
+    stream.setFormatter(logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
+    trained = estimator(tmp_path).train(forever, steps=3)
+    logger.addHandler(stream)
+    logger.setLevel(verbosity)
+    try:
+        result = trained.evaluate(once, name="other")
+    finally:
+        logger.removeHandler(stream)
+        logger.setLevel(before)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "Saving dict" in line]
+    values = f"global_step = 3, loss = {result['loss']}, mae = {result['mae']}"
+    expected = [f"INFO:tensorflow:Saving dict for global step 3: {values}"]
+    assert lines == ([] if verbosity == v1.logging.ERROR else expected)
 
 
 def test_point_73_a_second_evaluation_appends_to_the_same_file(tmp_path):
