@@ -55,6 +55,12 @@ KERAS_CODE = "keras.src"
 The public package `keras` must be found, since TensorFlow adds it to its own search path.
 """
 
+RESOURCE_CODE = "tensorflow.python.ops.resource_variable_ops"
+"""Module that finds the handle of a variable by its name when it makes the variable of a description.
+
+The public API (`tf.Variable.from_proto`) makes the variable, and has no other way to the handle.
+"""
+
 _GRADIENT_NAME = "_gradient_op_type"
 _CUSTOM_GRADIENT = b"CustomGradient-"
 _KERAS_NAMES = "keras.src.utils.naming"
@@ -405,3 +411,23 @@ def _hook_checkpoint_values() -> None:
         ("_set_variable_or_list_initializer", set_initializer),
     ):
         setattr(utils, name, function)
+
+
+@functools.cache
+def lock_additions() -> None:
+    """Makes `assign_add` and `assign_sub` of reference variables lock, as those of resource variables do.
+
+    Two workers that count the global step at once would otherwise count one step.  The public functions lock only if
+    their caller asks for it, and an optimizer does not.
+    """
+    operations = importlib.import_module("tensorflow.python.ops.gen_state_ops")
+
+    def locked(really: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(really)
+        def add(ref: Any, value: Any, use_locking: Any = True, name: str | None = None) -> Any:
+            return really(ref, value, use_locking=True, name=name)
+
+        return add
+
+    for name in ("assign_add", "assign_sub"):
+        setattr(operations, name, locked(getattr(operations, name)))

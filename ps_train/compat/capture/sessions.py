@@ -19,18 +19,19 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import cause_of
+from ps_train.base.graph_names import NamedValuesGraph
 from ps_train.compat.train.monitored_session import TrainingSessionCreator
 from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+from ps_train.engine.variables.variables import make_global_step
 
 
 @contextlib.contextmanager
 def estimator_graph(config: Any, device: str | Callable[[Any], str] | None = None) -> Iterator[tf.Graph]:
     """Enters a new graph that has the configuration's seed, and a global step as its first variable."""
-    graph = tf.Graph()
+    graph = NamedValuesGraph()
     with graph.as_default(), graph.device(device):
         v1.set_random_seed(config.tf_random_seed)
-        with v1.variable_scope(v1.get_variable_scope(), use_resource=True, auxiliary_name_scope=False):
-            v1.train.create_global_step(graph)
+        make_global_step()
         yield graph
 
 

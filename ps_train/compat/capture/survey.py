@@ -109,10 +109,15 @@ def survey_program(program: Program) -> Survey:
         check_counting(spec.train_op, step)
         check_hyperparameters(recorder.applied, step)
         _check_own_updates(recorder.applied, made.initializers)
-        has_hooks = bool(hooks_of(program, spec, is_chief=True))
+        hooks = hooks_of(program, spec, is_chief=True)
+        has_hooks = bool(hooks)
         if data.is_fed and (not has_hooks or _initializes(spec.scaffold)):
             raise CaptureError("the values that its input reads are given by other means than a hook")
-        looked_up = _looked_up(made.initializers, recorder.applied, savers.operations)
+        read_by_hooks = _kept_by(hooks)
+        of_model = {
+            name: one for name, one in made.initializers.items() if read_by_hooks.isdisjoint({name, id(one[0])})
+        }
+        looked_up = _looked_up(of_model, recorder.applied, savers.operations)
         return Survey(
             looked_up=looked_up,
             groups=[_group(applied) for applied in recorder.applied],
@@ -159,6 +164,16 @@ def _looked_up(
         for name in late:
             del found[name]
     return found
+
+
+def _kept_by(hooks: Sequence[Any]) -> set[Any]:
+    """Returns the names of variables that hooks keep, and the ids of objects: they read these variables whole."""
+    kept: set[Any] = set()
+    for leaf in itertools.chain.from_iterable(tf.nest.flatten(list(vars(hook).values())) for hook in hooks):
+        kept.add(leaf.removesuffix(":0") if isinstance(leaf, str) else id(leaf))
+        if isinstance(leaf, tf.Tensor) and leaf.op.type == "ReadVariableOp":
+            kept.add(leaf.op.inputs[0].op.name)
+    return kept
 
 
 def _lookups(variable: Any) -> list[tf.Operation]:

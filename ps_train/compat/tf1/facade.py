@@ -26,11 +26,14 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.graph_names import give_values_by_name
+from ps_train.base.private_tf import lock_additions
 from ps_train.compat.tf1 import layers, legacy, lost_names, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
 from ps_train.compat.tf1.moved_modules import MovedModules
+from ps_train.compat.tf1.variables import Variable, import_graph_def
 from ps_train.compat.train import names
 from ps_train.compat.train.sessions import Session
 
@@ -195,9 +198,13 @@ def install() -> Facade:
     """Makes `import tensorflow`, and `import tensorflow.compat.v1`, give the facade; returns it.
 
     Graphs are built and run in sessions from now on, conditions and loops are made of operations and not of functions,
-    and dimensions of shapes have a `value`, as in TensorFlow 1.  NumPy and Python get back names that they had then.
+    and dimensions of shapes have a `value`, as in TensorFlow 1.  A variable is a reference variable, whose value has
+    the name `NAME:0`, outside of an Estimator's model.  NumPy and Python get back names that they had then.
     """
     v1.disable_eager_execution()
+    v1.disable_resource_variables()
+    give_values_by_name()
+    lock_additions()
     v1.disable_control_flow_v2()
     v1.disable_v2_tensorshape()
     logging.getLogger(_NAME).propagate = False  # or absl's handler writes each line again
@@ -208,8 +215,9 @@ def install() -> Facade:
     train = Namespace(f"{_NAME}.train", old_names.NAMES_OF_TRAIN, names)
     image = Namespace(f"{_NAME}.image", old_names.NAMES_OF_IMAGE, v1.image)
     modules = {"contrib": contrib, "examples": examples, "keras": _keras(), "layers": _layers(), "nn": _nn()}
-    modules |= {"image": image, "train": train}
-    facade = Facade({**old_names.NAMES, "Session": Session, **modules})
+    graphs = {"import_graph_def": import_graph_def}
+    modules |= {"graph_util": Namespace(f"{_NAME}.graph_util", graphs, v1.graph_util), "image": image, "train": train}
+    facade = Facade({**old_names.NAMES, "Session": Session, "Variable": Variable, **graphs, **modules})
     compat = Namespace(f"{_NAME}.compat", {"v1": facade}, tf.compat)
     facade.__dict__["compat"] = compat
     _real.update({name: sys.modules[name] for name in (_NAME, f"{_NAME}.compat", _V1) if name in sys.modules})

@@ -39,7 +39,7 @@ from ps_train.engine.variables.global_step import overriding_global_step, pulled
 from ps_train.engine.variables.plan import Plan
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import ModelBuild
-from ps_train.engine.variables.variables import input_resources, make_variables, on_worker, ps_device
+from ps_train.engine.variables.variables import input_resources, make_global_step, make_variables, on_worker, ps_device
 from ps_train.modeling.model import Model
 
 BATCH = 512
@@ -136,7 +136,7 @@ def build_eval_graph(
         variables = make_variables(model_variables, plan, seed=None)
         after = [_no_dependency(ps) for ps in range(plan.num_ps)]
         with tf.device(ps_device(0)):
-            update_count = v1.train.create_global_step()
+            update_count = make_global_step()
         with on_worker(worker_device):
             with tf.device("/device:CPU:0"):
                 with input_resources(worker_device):

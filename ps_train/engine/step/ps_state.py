@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.transport.vocabulary import Vocabulary, make_vocabularies
@@ -19,7 +18,7 @@ from ps_train.engine.updates.base import UpdateMode
 from ps_train.engine.updates.run_counters import RunCounters
 from ps_train.engine.updates.staleness import BINS
 from ps_train.engine.variables.old_rows import tables_copied_on_write
-from ps_train.engine.variables.variables import make_variables, ps_device, zeros_variable
+from ps_train.engine.variables.variables import make_global_step, make_variables, ps_device, zeros_variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +68,7 @@ def _make_update_counts(num_ps: int) -> list[Any]:
     counts = []
     for ps in range(num_ps):
         with tf.device(ps_device(ps)):
-            counts.append(zeros_variable(f"ps_train/clock_{ps}", tf.int64) if ps else v1.train.create_global_step())
+            counts.append(zeros_variable(f"ps_train/clock_{ps}", tf.int64) if ps else make_global_step())
     return counts
 
 

@@ -17,22 +17,33 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.graph_names import NamedValuesGraph
 from ps_train.data.pipeline import derived_seed
 
 
-class SeededGraph(tf.Graph):
+class SeededGraph(NamedValuesGraph):
     """A `tf.Graph`.
 
     Args:
       seed: the graph's seed; all operations have it outside of `distinct_seeds`.
+
+    Attributes:
+      values: name of each variable that a model was given to the object that stands for it there.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._first, self._count, self.is_distinct = seed, 0, False
+        self.values: dict[str, Any] = {}
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """Returns the tensor or operation of a name, which may also be its name without the model's name scope."""
+        """Returns the tensor or operation of a name, which may also be its name without the model's name scope.
+
+        The name of a variable of the model is that of its value.
+        """
+        if isinstance(obj, str) and (variable := self.values.get(obj.removesuffix(":0"))) is not None:
+            value = tf.convert_to_tensor(variable)
+            return super().as_graph_element(value if ":" in obj else value.op, allow_tensor, allow_operation)
         try:
             return super().as_graph_element(obj, allow_tensor, allow_operation)
         except KeyError:

@@ -22,6 +22,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import checkpoint_values_taken, reset_keras_names
 from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.engine.variables.model_variable import ModelVariable
+from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.modeling.tables.given_rows import values_come_later
 from ps_train.modeling.tables.row_source import declared_tables
 
@@ -247,8 +248,10 @@ class ModelBuild:
         return make
 
     def set_collections(self) -> None:
-        """Fills the variable collections with exactly the objects that the model was given."""
+        """Fills the variable collections, and the names of the graph, with exactly the objects of the model."""
         given = [self._stand_ins[name] if name in self._stand_ins else self._given[name] for name in self._order]
+        if isinstance(self._graph, SeededGraph):
+            self._graph.values.update(zip(self._order, given, strict=True))
         self._set(_KEYS.GLOBAL_VARIABLES, given)
         self._set(_KEYS.TRAINABLE_VARIABLES, [variable for variable in given if variable.trainable])
 

@@ -125,6 +125,12 @@ def zeros_variable(name: str, dtype: tf.DType, shape: Sequence[int] = ()) -> Any
     return v1.get_variable(name, shape, dtype, v1.zeros_initializer(), trainable=False, use_resource=True)
 
 
+def make_global_step() -> Any:
+    """Makes the global step on the present device, a resource variable whatever those of the program are."""
+    with v1.variable_scope(v1.get_variable_scope(), use_resource=True, auxiliary_name_scope=False):
+        return v1.train.create_global_step()
+
+
 def make_variables(model_variables: ModelVariables, plan: Plan, seed: int | None) -> dict[str, Any]:
     """Makes a variable for each slice of a plan, and returns the variables by slice name.
 

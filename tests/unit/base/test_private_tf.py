@@ -344,6 +344,16 @@ class TestUse:
         assert isinstance(tf.constant(1), ops.Tensor)
         monkeypatch.delattr(ops, "Tensor")
 
+    def test_additions_of_reference_variables_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from tensorflow.python.ops import gen_state_ops
+
+        for name in ("assign_add", "assign_sub"):
+            monkeypatch.setattr(gen_state_ops, name, getattr(gen_state_ops, name))  # gives it back
+        private_tf.lock_additions.__wrapped__()
+        counter = v1.Variable(0, use_resource=False)
+        made = [v1.assign_add(counter, 1), counter.assign_sub(1), v1.assign_sub(counter, 1, use_locking=False)]
+        assert all(each.op.get_attr("use_locking") for each in made)
+
     def test_a_sync_optimizer_has_its_arguments(self) -> None:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import train
+from ps_train import estimator, train
 from ps_train.compat.capture.program import CaptureError
 from ps_train.compat.capture.survey import survey_program
 from tests.support.programs import embedding, minimize, program_of, step
@@ -71,3 +72,18 @@ def test_only_a_variable_that_is_read_by_rows_alone_is_a_table(read_whole: bool)
         return rows - tf.stop_gradient(tf.reduce_mean(table, 0)) if read_whole else rows
 
     assert list(survey_program(program_of(minimize, look_up)).looked_up) == ([] if read_whole else ["embedding"])
+
+
+def test_a_variable_that_a_hook_reads_is_no_table() -> None:
+    def look_up(features: Any) -> tf.Tensor:
+        shown = [v1.get_variable(name, [7, 2]) for name in ("by_name", "by_object", "of_rows")]
+        return tf.add_n([tf.reduce_sum(tf.nn.embedding_lookup(each, features["ids"]), 1) for each in shown])
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean(look_up(features))
+        by_object = next(each for each in v1.trainable_variables() if each.op.name == "by_object")
+        hooks = [v1.train.LoggingTensorHook(given, every_n_iter=1) for given in (["by_name:0"], {"v": by_object})]
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=minimize(loss), training_hooks=hooks)
+
+    program = dataclasses.replace(program_of(minimize), model_fn=model_fn)
+    assert set(survey_program(program).looked_up) == {"of_rows"}
