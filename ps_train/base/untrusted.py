@@ -3,6 +3,8 @@
     text = read_text("cluster.json")          # UTF-8 of a regular file, at most 16 MiB
     value = parse_json(text)                  # JSON without duplicate keys, huge numbers or endless nesting
     status = as_record(Status, value)         # a dataclass, whose fields have the annotated types
+    path = path_below("copy/2", name)         # a name from a file or a store, which must stay in the directory
+    record = unsealed(value)                  # without the hash that `sealed` has added, which must be right
 
 UntrustedError says in a few words what is wrong.  No module of TensorFlow or absl is used.
 """
@@ -11,12 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import hashlib
 import json
 import math
 import os
+import re
 import select
 import stat
 import time
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ps_train.base.errors import RefusedError
@@ -27,6 +32,9 @@ MOST_BYTES = 1 << 24
 """Limit of a file or text where the caller sets no other."""
 
 _MOST_DEPTH, _MOST_DIGITS, _CHUNK = 64, 40, 1 << 20
+_MOST_NAME_BYTES = 255
+_NO_NAME = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SEAL = "sha256"
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -164,6 +172,70 @@ def _foreign_record(name: str, error: UntrustedError) -> RefusedError:
     return RefusedError(
         f"a record of another task, {name}, cannot be read: {error}; run the same version of ps_train everywhere."
     )
+
+
+def file_name(name: str) -> str:
+    """Returns a name from a file or a store that is to be one in a directory.
+
+    Raises:
+      UntrustedError: it is empty or too long, has a slash, backslash or control character, or is `.` or `..`.
+    """
+    if name in ("", ".", "..") or _NO_NAME.search(name):
+        raise UntrustedError(f"{shown(name)} is not the name of a file")
+    if len(name.encode()) > _MOST_NAME_BYTES:
+        raise UntrustedError(f"{shown(name)} is longer than {_MOST_NAME_BYTES} bytes")
+    return name
+
+
+def inner_path(name: str) -> str:
+    """Returns a name from a file or a store that is to be one below a directory, such as `assets/words.txt`.
+
+    Raises:
+      UntrustedError: a part between slashes is not a `file_name`.
+    """
+    for part in name.split("/"):
+        file_name(part)
+    return name
+
+
+def path_below(folder: str, name: str) -> str:
+    """Returns the path of a file below a directory.
+
+    Args:
+      folder: the directory.
+      name: the name, as `inner_path` takes it.
+
+    Raises:
+      UntrustedError: the name leads out of the directory, also by a symbolic link.
+    """
+    inner_path(name)
+    path, root = os.path.join(folder, name), os.path.realpath(folder)
+    if os.path.commonpath([os.path.realpath(path), root]) != root:
+        raise UntrustedError(f"{shown(name)} is a link that leads out of {folder}")
+    return path
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a JSON object with the hash of all that is in it."""
+    return {**record, _SEAL: _hash_of(record)}
+
+
+def unsealed(value: Any) -> dict[str, Any]:
+    """Returns a JSON object of `sealed` without its hash.
+
+    Raises:
+      UntrustedError: it is not a JSON object, or has no hash or a wrong one.
+    """
+    if not isinstance(value, dict):
+        raise UntrustedError(f"it is {shown(value)} and not a JSON object")
+    record = {name: one for name, one in value.items() if name != _SEAL}
+    if value.get(_SEAL) != _hash_of(record):
+        raise UntrustedError("its contents have another hash than it says")
+    return record
+
+
+def _hash_of(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def is_of(annotation: str, value: Any) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ps_train.base import malloc
 from ps_train.base.command_parser import CommandParser, run_command
@@ -18,6 +19,9 @@ from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.config.paths import check_local
+
+if TYPE_CHECKING:
+    from ps_train.engine.checkpoint.deltas.saved import Saved
 
 __all__ = ["apply", "delta"]
 
@@ -76,6 +80,7 @@ def _delta(given: argparse.Namespace, console: Console) -> None:
     from ps_train.engine.checkpoint.deltas.difference import make_delta
     from ps_train.engine.checkpoint.deltas.manifest import described
     from ps_train.engine.checkpoint.deltas.saved import open_saved
+    from ps_train.engine.checkpoint.files import GLOBAL_STEP
 
     old, new = open_saved(given.old), open_saved(given.new)
     manifest = make_delta(old, new, given.to)
@@ -88,11 +93,24 @@ def _delta(given: argparse.Namespace, console: Console) -> None:
     for table, change in manifest.vocabularies.items():
         if change.added >= 0:
             console.line(f"{table}: {change.added} ids are new, {change.removed} are gone")
-    size, full = _bytes_in(given.to), sum(_bytes_of(path) for path in _files_of(new.values.prefix))
+    if other := sorted(key for key in old.values.kinds | new.values.kinds if not _is_in_both(key, old, new)):
+        console.line(
+            f"note: {len(other)} variables are not of the same shape and dtype in both, such as {other[0]}: served "
+            "models need a new base"
+        )
+    full = _bytes_in(new.folder) if new.folder else sum(_bytes_of(path) for path in _files_of(new.values.prefix))
+    size = _bytes_in(given.to)
     console.line(
         f"delta from {described(manifest.base)} to {described(manifest.next)}: {size / _MIB:.2f} MiB "
         f"({size / max(1, full):.1%} of {full / _MIB:.2f} MiB) in {given.to}"
     )
+    sizes = {key: shape[0] if shape else 1 for key, (shape, _) in manifest.kinds.items() if key != GLOBAL_STEP}
+    if all(rows.get(key, 0) == count for key, count in sizes.items()):
+        console.line("note: every row of every variable differs (is it of another training?): copy the new one whole")
+
+
+def _is_in_both(key: str, old: Saved, new: Saved) -> bool:
+    return old.values.kinds.get(key) == new.values.kinds.get(key)
 
 
 def _apply(given: argparse.Namespace, console: Console) -> None:

@@ -26,20 +26,22 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError, headline
 from ps_train.config.paths import check_local
 from ps_train.engine.checkpoint.contents import Kind
 from ps_train.engine.checkpoint.deltas.applying import Delta
 from ps_train.engine.checkpoint.deltas.chain import BASE
 from ps_train.engine.checkpoint.deltas.manifest import FILE as MANIFEST
-from ps_train.engine.checkpoint.deltas.manifest import FILES, Manifest, described, read_manifest
+from ps_train.engine.checkpoint.deltas.manifest import FILES, described, read_manifest
 from ps_train.engine.checkpoint.deltas.saved import (
     ContentHash,
     Part,
     all_parts,
+    has_hash,
     hash_of,
     open_saved,
 )
+from ps_train.engine.checkpoint.deltas.way import Link, way
 from ps_train.engine.checkpoint.fingerprint import FILE as FINGERPRINT
 from ps_train.engine.checkpoint.fingerprint import graph_fingerprint, read_fingerprint
 from ps_train.engine.checkpoint.run_checkpoints import LIST
@@ -135,6 +137,7 @@ class Served:
                 )
             self._graph, self.global_step = graph_fingerprint(base), int(fingerprint.get("global_step", -1))
         self.problem: PsTrainError | None = None
+        self._unreadable: set[str] = set()
         self._lock, self._update_lock = SharedLock(), threading.Lock()
         self._stop, self._thread = threading.Event(), threading.Thread()
 
@@ -152,30 +155,35 @@ class Served:
         """Applies the deltas that lead on from the present content; returns their number.
 
         Raises:
-          ConfigError: a delta is of another graph, or two lead on.
+          ConfigError: a delta is of another graph, or two lead on to different ends.
           DamagedCheckpointError: a delta is damaged.  The model stays as it is.
         """
         count = 0
         with self._update_lock:
-            while folder := self._next():
-                self._apply(Delta(folder))
-                count += 1
+            while found := way(self.hash, self._links()):
+                for link in found:
+                    self._apply(Delta(link.folder))
+                    count += 1
         return count
 
-    def _next(self) -> str:
-        found = []
+    def _links(self) -> list[Link]:
+        """Returns the deltas that are there."""
+        found, unreadable = [], set[str]()
         for folder in _folders(self._directory, MANIFEST):
-            with contextlib.suppress(ConfigError):  # it disappears, or is of another version
+            try:
                 manifest = read_manifest(folder)
-                if manifest.base.hash == self.hash and manifest.next.hash != self.hash:
-                    found.append(folder)
-        if len(found) > 1:
-            raise ConfigError(f"{' and '.join(sorted(found))} both lead on from hash {self.hash[:12]}: remove one.")
-        return found[0] if found else ""
+            except PsTrainError as error:  # it disappears, is copied at this moment, or is of another version
+                unreadable.add(str(error))
+                if str(error) not in self._unreadable and os.path.isfile(os.path.join(folder, MANIFEST)):
+                    log.warning("%s; the delta is left out", str(error).rstrip("."))
+                continue
+            found.append(Link(folder, manifest.base.hash, manifest.next.hash, manifest.made))
+        self._unreadable = unreadable
+        return found
 
     def _apply(self, delta: Delta) -> None:
         manifest, folder = delta.manifest, delta.folder
-        self._check_graph(manifest, folder)
+        self._check_graph(delta)
         digests = self._digests_after(delta)
         kept, size = [], 0
         for part, value in self._changes(delta):
@@ -213,13 +221,17 @@ class Served:
             if _place(part) in changed:
                 yield part, delta.next_value(part, self._variables.read(part))
 
-    def _check_graph(self, manifest: Manifest, folder: str) -> None:
+    def _check_graph(self, delta: Delta) -> None:
+        manifest, folder = delta.manifest, delta.folder
+        for name in manifest.changed_files:
+            if not has_hash(delta.file(name), manifest.files[name]):
+                raise DamagedCheckpointError(f"{folder} is damaged: its {name} is missing or has another hash.")
         if any(manifest.kinds.get(key) != kind for key, kind in self._served.items()):
             raise ConfigError(f"{folder} changes the shapes of variables: load a new base.")
         for name in manifest.changed_files:
             if name in (FINGERPRINT, _OF_TENSORFLOW):
                 continue
-            if name != SAVED_MODEL or graph_fingerprint(os.path.join(folder, FILES)) != self._graph:
+            if name != SAVED_MODEL or graph_fingerprint(os.path.dirname(delta.file(name))) != self._graph:
                 raise ConfigError(f"{folder} changes {name}, not values alone: load a new base.")
 
     def follow(self, poll_secs: float) -> None:
@@ -234,10 +246,11 @@ class Served:
                 try:
                     self.update()
                     self.problem = None
-                except (PsTrainError, OSError) as error:
-                    if str(error) != str(self.problem):
-                        log.warning("%s; the model stays as it is", error)
-                    self.problem = error if isinstance(error, PsTrainError) else ConfigError(str(error))
+                except Exception as error:  # a thread that ends would leave an old model, without a word
+                    problem = error if isinstance(error, PsTrainError) else ConfigError(headline(error))
+                    if str(problem) != str(self.problem):
+                        log.warning("%s; the model stays as it is", problem)
+                    self.problem = problem
 
         self._thread = threading.Thread(target=run, daemon=True, name="deltas")
         self._thread.start()
@@ -343,7 +356,9 @@ def _folders(directory: str, file: str) -> list[str]:
         below = []
         for folder in level:
             if os.path.isdir(folder) and folder not in found:
-                below += [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if _UNFINISHED not in name]
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it was renamed or removed just now
+                    names = sorted(name for name in os.listdir(folder) if _UNFINISHED not in name)
+                    below += [os.path.join(folder, name) for name in names]
         level = below
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import threading
 import time
@@ -11,7 +12,20 @@ from typing import Any
 import pytest
 
 from ps_train.base.errors import RefusedError
-from ps_train.base.untrusted import UntrustedError, as_record, is_of, parse_json, read_object, read_record, read_text
+from ps_train.base.untrusted import (
+    UntrustedError,
+    as_record,
+    file_name,
+    inner_path,
+    is_of,
+    parse_json,
+    path_below,
+    read_object,
+    read_record,
+    read_text,
+    sealed,
+    unsealed,
+)
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path):
@@ -142,3 +156,37 @@ def test_a_record_of_another_version_ends_the_task_with_one_line():
 
 def test_lists_are_checked_too():
     assert is_of("list[str]", ["a"]) and not is_of("list[str]", ["a", 1]) and not is_of("list[str]", "a")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\\b", "a\nb", "a\0b", "\x7f", "\ud800", "é" * 128])
+def test_what_is_not_the_name_of_a_file_is_refused(name):
+    with pytest.raises(UntrustedError):
+        file_name(name)
+
+
+def test_names_of_files_are_taken_as_they_are():
+    for name in ("words.txt", "...", "..a", "a b", "名前　1", "é" * 127, "-", "~"):
+        assert file_name(name) == name and inner_path(f"{name}/{name}") == f"{name}/{name}"
+
+
+def test_a_path_below_a_directory_does_not_lead_out_of_it(tmp_path):
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    (tmp_path / "in" / "out").symlink_to(tmp_path)
+    (tmp_path / "in" / "back").symlink_to(tmp_path / "in" / "sub")
+    folder = str(tmp_path / "in")
+    assert path_below(folder, "back/new") == f"{folder}/back/new" and path_below(folder, "x/y") == f"{folder}/x/y"
+    for name in ("../x", "sub/../../x", "/etc/passwd", "out/x", "out", "sub//x", "sub/"):
+        with pytest.raises(UntrustedError):
+            path_below(folder, name)
+
+
+def test_a_sealed_record_is_read_back_and_a_changed_one_is_not():
+    record = {"a": 1, "b": [0.1, None, "é"], "c": {"d": True}}
+    text = json.dumps(sealed(record), indent=1)
+    assert unsealed(parse_json(text)) == record
+    for old, new in (("0.1", "0.2"), ("true", "false"), ('"a"', '"A"'), ("1,", "1.0,")):
+        with pytest.raises(UntrustedError, match="another hash"):
+            unsealed(parse_json(text.replace(old, new, 1)))
+    for other in (record, [], "text", None):
+        with pytest.raises(UntrustedError):
+            unsealed(other)

@@ -9,12 +9,12 @@ deltas before the result gets its name.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
+from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.engine.checkpoint.contents import Kind
 from ps_train.engine.checkpoint.deltas.manifest import (
     FILES,
@@ -33,6 +33,7 @@ from ps_train.engine.checkpoint.deltas.saved import (
     Writer,
     all_parts,
     content_hash,
+    copy_file,
     graph_hash,
     hash_of,
     new_folder,
@@ -70,6 +71,7 @@ class Delta:
 
         Raises:
           ConfigError: the delta has nothing for a variable that is new.
+          DamagedCheckpointError: its rows are not of this part.
         """
         entry = self._entries.get((part.key, part.begin))
         if entry is None:
@@ -79,9 +81,23 @@ class Delta:
         values = self._read("values", entry)
         if entry.whole or before is None:
             return values
-        before = before.copy()
-        before[self._read("rows", entry)] = values
-        return before
+        after = before.copy()
+        try:
+            after[self._read("rows", entry)] = values
+        except (IndexError, ValueError) as error:
+            raise DamagedCheckpointError(f"{self.folder} is damaged ({one_line(error)}).") from None
+        return after
+
+    def file(self, name: str) -> str:
+        """Returns the path of a changed file of a SavedModel.
+
+        Raises:
+          DamagedCheckpointError: it is a link that leads out of the delta.
+        """
+        try:
+            return path_below(os.path.join(self.folder, FILES), name)
+        except UntrustedError as error:
+            raise DamagedCheckpointError(f"{self.folder} is damaged: {error}.") from None
 
     def _read(self, name: str, entry: Entry) -> Any:
         key = f"{name}/{entry.number}"
@@ -178,11 +194,9 @@ def _after(deltas: Sequence[Delta], part: Part, array: Any, kinds: Mapping[str, 
 
 def _write_files(base: Saved, deltas: Sequence[Delta], folder: str) -> None:
     """Copies the other files of a SavedModel: each from the last delta that has it, or from the base."""
-    for name in deltas[-1].manifest.files:
-        sources = [os.path.join(one.folder, FILES, name) for one in deltas if name in one.manifest.changed_files]
-        target = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.copyfile(sources[-1] if sources else os.path.join(base.folder, name), target)
+    for name, digest in deltas[-1].manifest.files.items():
+        sources = [delta.file(name) for delta in deltas if name in delta.manifest.changed_files]
+        copy_file(sources[-1] if sources else os.path.join(base.folder, name), folder, name, digest)
 
 
 def _foreign(base: Saved, found: str, manifests: Sequence[Manifest], folders: Sequence[str]) -> ConfigError:

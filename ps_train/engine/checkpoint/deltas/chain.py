@@ -17,7 +17,7 @@ import shutil
 
 from ps_train.base.errors import ConfigError
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
-from ps_train.engine.checkpoint.deltas.difference import make_delta
+from ps_train.engine.checkpoint.deltas.difference import EqualError, make_delta
 from ps_train.engine.checkpoint.deltas.saved import open_saved
 from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, link_or_copy
@@ -75,7 +75,12 @@ class Chain:
             os.rename(unfinished, target)
         else:
             target = self._delta(last + 1)
-            make_delta(open_saved(self._kept(last)), open_saved(new), target)
+            try:
+                make_delta(open_saved(self._kept(last)), open_saved(new), target)
+            except EqualError:  # the run has written the same checkpoint again
+                shutil.rmtree(self._kept(last))
+                os.rename(new, self._kept(last))
+                return ""
         self._keep_only(last + 1)
         return target
 

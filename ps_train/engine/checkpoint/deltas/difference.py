@@ -8,7 +8,7 @@ Both are read in parts, and two threads read and hash them.  A part of which mos
 from __future__ import annotations
 
 import os
-import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import UntrustedError
 from ps_train.engine.checkpoint.deltas.manifest import FILES, VALUES, End, Entry, Manifest, Vocabulary
 from ps_train.engine.checkpoint.deltas.saved import (
     ContentHash,
@@ -25,14 +26,20 @@ from ps_train.engine.checkpoint.deltas.saved import (
     Writer,
     all_parts,
     changed_rows,
+    copy_file,
     graph_hash,
     hash_of,
     new_folder,
 )
+from ps_train.engine.checkpoint.files import GLOBAL_STEP
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
 
 _MOST_ROWS = 0.5
 """Share of changed rows from which a part is stored whole."""
+
+
+class EqualError(ConfigError):
+    """Two contents that a delta should lead between are one."""
 
 
 def make_delta(old: Saved, new: Saved, folder: str) -> Manifest:
@@ -44,19 +51,28 @@ def make_delta(old: Saved, new: Saved, folder: str) -> Manifest:
       folder: new directory of the delta.
 
     Raises:
-      ConfigError: one is a checkpoint and the other a SavedModel, or the directory is there already.
+      EqualError: both have the same content.
+      ConfigError: one is a checkpoint and the other a SavedModel, they have no variable in common, or the directory is
+        there already.
       DamagedCheckpointError: a file is damaged.
     """
     if bool(old.folder) != bool(new.folder):
         one, other = (old, new) if old.folder else (new, old)
         raise ConfigError(f"{one.path} is a SavedModel and {other.path} a checkpoint: give two of one kind.")
+    kinds, others = new.values.kinds, old.values.kinds
+    if others.keys() - {GLOBAL_STEP} and not any(others.get(key) == kinds[key] for key in kinds if key != GLOBAL_STEP):
+        raise ConfigError(
+            f"{old.path} and {new.path} are of different models: no variable has the same name and shape in both; "
+            "copy the new one as a whole."
+        )
     with new_folder(folder, "--to") as unfinished:
         difference = _Difference(old, new, Writer(os.path.join(unfinished, VALUES)))
         manifest = difference.write()
+        if manifest.base.hash == manifest.next.hash:
+            raise EqualError(f"{old.path} and {new.path} are equal, bit for bit: there is no delta to write.")
         for name in manifest.changed_files:
-            target = os.path.join(unfinished, FILES, name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            shutil.copyfile(os.path.join(new.folder, name), target)
+            source = os.path.join(new.folder, name)
+            copy_file(source, os.path.join(unfinished, FILES), name, manifest.files[name])
         manifest.write(unfinished)
     return manifest
 
@@ -78,16 +94,20 @@ class _Difference:
         vocabularies = {table: self._vocabulary(table) for table in _tables(self._new.values)}
         self._writer.close()
         changed = [name for name, found in self._new_files.items() if self._old_files.get(name) != found]
-        return Manifest(
-            _end(self._old, self._old_hash),
-            _end(self._new, self._new_hash),
-            bool(self._new.folder),
-            self._new.values.kinds,
-            self._entries,
-            self._new_files,
-            changed,
-            vocabularies,
-        )
+        try:
+            return Manifest(
+                _end(self._old, self._old_hash),
+                _end(self._new, self._new_hash),
+                bool(self._new.folder),
+                self._new.values.kinds,
+                self._entries,
+                self._new_files,
+                changed,
+                vocabularies,
+                time.time(),
+            )
+        except UntrustedError as error:
+            raise ConfigError(f"{self._new.path} cannot be the end of a delta: {error}.") from None
 
     def _pairs(self) -> Iterator[tuple[Part, Any, Any, bytes]]:
         """Gives each part with its old and new value, None where there is none to compare, and the new one's hash."""

@@ -24,7 +24,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
+from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
 from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
@@ -116,8 +117,15 @@ class Saved:
     files: tuple[str, ...] = ()
 
     def file_hashes(self) -> dict[str, str]:
-        """Returns the SHA-256 of each other file."""
-        return {name: hash_of_file(os.path.join(self.folder, name)) for name in self.files}
+        """Returns the SHA-256 of each other file.
+
+        Raises:
+          ConfigError: one is not a regular file.
+        """
+        try:
+            return {name: hash_of_file(os.path.join(self.folder, name)) for name in self.files}
+        except UntrustedError as error:
+            raise ConfigError(f"{self.path} cannot be read: {error}.") from None
 
     @property
     def name(self) -> str:
@@ -234,6 +242,8 @@ def spec_of(part: Part, kind: Kind) -> str:
 class Writer:
     """Writes a checkpoint part by part; it is there, complete, after `close`.
 
+    One without values has the key `nothing`, since TensorFlow writes no file without keys.
+
     Args:
       prefix: path of the checkpoint.
     """
@@ -264,7 +274,7 @@ class Writer:
 
     def _flush(self) -> None:
         file = os.path.join(self._folder, f"part-{len(self._files):05}")
-        keys, specs, arrays = zip(*self._held, strict=True) if self._held else ((), (), ())
+        keys, specs, arrays = zip(*(self._held or [("nothing", "", np.int64(0))]), strict=True)
         _run(
             lambda: tf.raw_ops.SaveV2(
                 prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=[tf.constant(array) for array in arrays]
@@ -324,9 +334,44 @@ def changed_rows(old: Any, new: Any) -> Any:
     return np.flatnonzero((words(old) != words(new)).any(1))
 
 
+def copy_file(path: str, target: str, name: str, digest: str) -> None:
+    """Copies a file into a directory.
+
+    Args:
+      path: the file.
+      target: the directory, which need not exist.
+      name: name of the copy in it, also below it.
+      digest: SHA-256 of the file.
+
+    Raises:
+      DamagedCheckpointError: the file is missing, not a regular file, or has another hash.
+    """
+    try:
+        copy = path_below(target, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        if not os.path.isfile(path):  # opening a pipe would wait for ever
+            raise UntrustedError("it is not a regular file")
+        shutil.copyfile(path, copy)
+        if not has_hash(copy, digest):
+            raise UntrustedError("it has another hash than the manifest says")
+    except UntrustedError as error:
+        raise DamagedCheckpointError(f"{path} is damaged or missing ({one_line(error)}).") from None
+
+
+def has_hash(path: str, digest: str) -> bool:
+    """Returns True for a regular file with this SHA-256."""
+    return os.path.isfile(path) and hash_of_file(path) == digest
+
+
 def hash_of_file(path: str) -> str:
-    """Returns the SHA-256 of a file."""
+    """Returns the SHA-256 of a file.
+
+    Raises:
+      UntrustedError: it is a directory, pipe or device.
+    """
     digest = hashlib.sha256()
+    if not os.path.isfile(path) and os.path.exists(path):  # opening a pipe would wait for ever
+        raise UntrustedError(f"{path} is not a regular file")
     with open(path, "rb") as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)

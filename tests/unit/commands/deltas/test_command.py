@@ -70,3 +70,27 @@ def test_a_mistake_is_one_line(
     code, out, err = run(verb, *[argument.format(**names) for argument in arguments])
     assert (code, out, err.count("\n")) == (2, "", 1) and words in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "old"]
+
+
+def test_two_equal_models_have_no_delta(tmp_path: pathlib.Path) -> None:
+    paths = [made(tmp_path / str(n) / "model.ckpt-1", table=np.ones([4, 2]), global_step=1) for n in range(2)]
+    code, out, err = run(delta, *paths, f"--to={tmp_path / 'd'}")
+    assert (code, out, err.count("\n")) == (2, "", 1) and "are equal, bit for bit: there is no delta to write" in err
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_delta_between_different_models_is_refused_or_named(tmp_path: pathlib.Path) -> None:
+    table = np.arange(8.0).reshape(4, 2)
+    old = made(tmp_path / "old" / "model.ckpt-1", table=table, rate=0.5, global_step=1)
+    for number, values in enumerate(({"words": table}, {"table": np.ones([5, 2])}, {"table": table.astype("f4")})):
+        other = made(tmp_path / f"other{number}" / "model.ckpt-1", **values, global_step=1)
+        code, out, err = run(delta, old, other, f"--to={tmp_path / 'd'}")
+        assert (code, out, err.count("\n")) == (2, "", 1) and "are of different models: no variable has the same" in err
+    grown = made(tmp_path / "grown" / "model.ckpt-1", table=np.ones([5, 2]), rate=0.5, global_step=2)
+    code, out, _ = run(delta, old, grown, f"--to={tmp_path / 'grows'}")
+    assert code == 0 and "note: 1 variables are not of the same shape and dtype in both, such as table: served" in out
+    trained = made(tmp_path / "trained" / "model.ckpt-1", table=table + 1, rate=0.7, global_step=2)
+    code, out, _ = run(delta, old, trained, f"--to={tmp_path / 'trained_delta'}")
+    assert code == 0 and "note: every row of every variable differs (is it of another training?)" in out
+    same = made(tmp_path / "same" / "model.ckpt-1", table=table + 1, rate=0.5, global_step=2)
+    assert "note" not in run(delta, old, same, f"--to={tmp_path / 'same_delta'}")[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import shutil
 import threading
@@ -13,8 +14,9 @@ import pytest
 from ps_train import serving
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.engine.checkpoint.deltas import saved
+from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.difference import make_delta
-from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.engine.checkpoint.deltas.saved import content_hash, open_saved
 from ps_train.engine.serving import following
 from tests.support.exported_models import write_table_export
 
@@ -108,6 +110,62 @@ def test_damaged_foreign_and_branching_deltas_leave_the_model_as_it_is(tmp_path:
         with pytest.raises(ConfigError, match="changes the shapes of variables: load a new base"):
             model.update()
         np.testing.assert_array_equal(model.predict({"id": ids})["rows"], expected[2])
+
+
+def history_of(folder: pathlib.Path, contents: str) -> dict[str, np.ndarray]:
+    """As `history`, for contents that come back, each a letter; returns what each predicts."""
+    chance, tables, paths = np.random.default_rng(1), {}, {}
+    for name in sorted(set(contents)):
+        tables[name] = chance.normal(size=(ROWS, 4)).astype(np.float32)
+        paths[name] = write_table_export(folder / "all" / name, tables[name], 1.0)
+    shutil.copytree(paths[contents[0]], folder / "served" / "base" / "1")
+    (folder / "deltas").mkdir()
+    for number, (old, new) in enumerate(itertools.pairwise(contents), 1):
+        make_delta(open_saved(paths[old]), open_saved(paths[new]), str(folder / "deltas" / f"{number:04}"))
+    return tables
+
+
+def test_deltas_that_lead_back_are_served_by_one_that_follows_and_by_one_that_starts(tmp_path: pathlib.Path) -> None:
+    contents, ids = "ABABC", np.arange(ROWS)
+    expected = history_of(tmp_path, contents)
+    with serving.load(str(tmp_path / "served"), poll_secs=0) as model:
+        for version in range(1, len(contents)):
+            publish(tmp_path, version)
+            assert model.update() == 1 and model.update() == 0
+            with serving.load(str(tmp_path / "served"), poll_secs=0) as started:
+                for one in (model, started):
+                    np.testing.assert_array_equal(one.predict({"id": ids})["rows"], expected[contents[version]])
+    deltas = sorted(str(path) for path in (tmp_path / "deltas").iterdir())
+    for count in range(1, len(contents)):
+        result = apply_deltas(open_saved(str(tmp_path / "all" / "A")), deltas[:count], str(tmp_path / f"to{count}"))
+        assert content_hash(result) == content_hash(open_saved(str(tmp_path / "all" / contents[count])))
+
+
+def test_a_half_copied_delta_is_left_out_until_it_is_whole(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = history_of(tmp_path, "AB")
+    publish(tmp_path, 1)
+    manifest = tmp_path / "served" / "deltas" / "0001" / "delta.json"
+    text = manifest.read_text()
+    manifest.write_text(text[:100])
+    with serving.load(str(tmp_path / "served"), poll_secs=0) as model:
+        assert model.update() == 0 and caplog.text.count("the delta is left out") == 1
+        manifest.write_text(text)
+        assert model.update() == 1
+        np.testing.assert_array_equal(model.predict({"id": np.arange(ROWS)})["rows"], expected["B"])
+
+
+def test_a_delta_with_another_file_than_its_manifest_says_is_not_served(tmp_path: pathlib.Path) -> None:
+    paths = [write_table_export(tmp_path / name, np.full((ROWS, 4), n, np.float32), 1.0) for n, name in enumerate("AB")]
+    pathlib.Path(paths[1], "assets.extra").mkdir()
+    pathlib.Path(paths[1], "assets.extra", "fingerprint.json").write_text("{}")
+    shutil.copytree(paths[0], tmp_path / "served" / "1")
+    delta = tmp_path / "served" / "d1"
+    make_delta(open_saved(paths[0]), open_saved(paths[1]), str(delta))
+    (delta / "files" / "assets.extra" / "fingerprint.json").write_text('{"format": 1, "global_step": 7}')
+    with pytest.raises(DamagedCheckpointError, match=r"fingerprint\.json is missing or has another hash"):
+        serving.load(str(tmp_path / "served"), poll_secs=0)
 
 
 def test_a_directory_without_a_model_is_refused(tmp_path: pathlib.Path) -> None:

@@ -16,6 +16,7 @@ from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.chain import Chain
 from ps_train.engine.checkpoint.deltas.manifest import read_manifest
 from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.engine.checkpoint.deltas.way import Link, way
 
 _random = np.random.default_rng(2)
 VALUES = {"table": _random.normal(size=(200, 3)).astype(np.float32)}
@@ -41,6 +42,39 @@ def applied(directory: pathlib.Path) -> np.ndarray:
     shutil.rmtree(target, ignore_errors=True)
     apply_deltas(open_saved(str(directory / "deltas/base")), deltas, str(target))
     return tf.train.load_checkpoint(str(target)).get_tensor("table")
+
+
+def test_a_chain_that_leads_back_is_followed_from_all_its_checkpoints(tmp_path: pathlib.Path) -> None:
+    directory, copies = tmp_path / "run", tmp_path / "copies"
+    directory.mkdir()
+    copies.mkdir()
+    chain, expected = Chain(str(directory)), {}
+    for step in (1, 5, 9):
+        expected[step] = save(directory, step)
+        assert chain.extend() and not chain.extend()
+        for path in directory.glob("model.ckpt-*"):
+            shutil.copy(path, copies)
+    (directory / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+    for path in directory.glob("model.ckpt-9.*"):
+        path.unlink()
+    for path in copies.glob("model.ckpt-5.*"):
+        shutil.copy(path, directory)
+    chain.close()
+    chain = Chain(str(directory))  # the run has fallen back to step 5
+    assert chain.extend().endswith("000003") and np.array_equal(applied(directory), expected[5])
+    for path in copies.glob("model.ckpt-5.*"):  # the same checkpoint is written again
+        (directory / path.name).unlink()
+        shutil.copy(path, directory)
+    assert chain.extend() == "" and chain.last == 3
+    expected[12] = save(directory, 12)
+    assert chain.extend().endswith("000004") and np.array_equal(applied(directory), expected[12])
+    manifests = [read_manifest(str(path)) for path in sorted((directory / "deltas").glob("0*"))]
+    assert [one.next.global_step for one in manifests] == [5, 9, 5, 12]
+    links = [Link(str(number), one.base.hash, one.next.hash, one.made) for number, one in enumerate(manifests)]
+    for one in manifests:
+        found = way(one.base.hash, links)
+        assert found[-1].next == manifests[-1].next.hash and way(found[-1].next, links) == []
+    chain.close()
 
 
 def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> None:
