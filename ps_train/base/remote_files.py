@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import UntrustedError, inner_path, path_below
 
 EXTRAS = ("s3", "gs")
 """Schemes with an extra of their name in setup.py."""
@@ -83,6 +85,13 @@ def may_pass(error: Exception) -> bool:
     return not isinstance(error, _LASTING_ERRORS) and "Credential" not in type(error).__name__
 
 
+def _is_name(name: str) -> bool:
+    try:
+        return bool(inner_path(name))
+    except UntrustedError:
+        return False
+
+
 class RemoteDirectory:
     """A directory on a file system of fsspec; it may be used by several threads.
 
@@ -146,9 +155,16 @@ class RemoteDirectory:
         """Copies a local file there."""
         self._put(name, lambda path: self._files.put_file(local, path))
 
-    def download(self, name: str, local: str) -> None:
-        """Copies a file to the local disk."""
-        self._files.get_file(self._path(name), local)
+    def download(self, name: str, folder: str) -> None:
+        """Copies a file to the same name below a local directory, where it appears complete.
+
+        Raises:
+          UntrustedError: the name leads out of the directory.
+        """
+        local = path_below(folder, name)
+        os.makedirs(os.path.dirname(local), exist_ok=True)
+        self._files.get_file(self._path(name), f"{local}.new")
+        os.replace(f"{local}.new", local)
 
     def move(self, name: str, new: str) -> None:
         """Renames a file."""
@@ -157,20 +173,23 @@ class RemoteDirectory:
     def sizes(self, below: str = "") -> dict[str, int]:
         """Returns the size in bytes of each file, also in subdirectories, by its name.
 
+        A store may have keys that are not names of files, as `a/../b`; they are left out.
+
         Args:
           below: a subdirectory, to which the names are relative.
         """
         self._files.invalidate_cache()
         root = f"{self._root}/{below}".rstrip("/")
         found = self._files.find(root, detail=True)
-        return {path[len(root) :].lstrip("/"): int(info["size"]) for path, info in found.items() if path != root}
+        sizes = {path[len(root) + 1 :]: int(info["size"]) for path, info in found.items() if path != root}
+        return {name: size for name, size in sizes.items() if _is_name(name)}
 
     def names(self) -> list[str]:
         """Returns the names of the files and subdirectories in it."""
         self._files.invalidate_cache()
         path = self._path("")
         found = self._files.ls(path, detail=False) if self._files.exists(path) else []  # a store has no empty ones
-        return [name.rstrip("/").rpartition("/")[2] for name in found]
+        return [name for path in found if _is_name(name := path.rstrip("/").rpartition("/")[2])]
 
     def remove_all(self) -> None:
         """Removes the directory with all that is in it."""

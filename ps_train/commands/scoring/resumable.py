@@ -25,6 +25,7 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError, DataError, PsTrainError, one_line
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
+from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.commands.scoring.opened_data import open_data
 from ps_train.commands.scoring.results import Results, Scored, results_for
 from ps_train.commands.scoring.rows import Data, DataSpec, Rows
@@ -254,7 +255,6 @@ def _write(path: str, value: Any) -> None:
 
 def _read(path: str) -> Any:
     try:
-        with open(path) as file:
-            return json.load(file)
-    except (OSError, ValueError):
+        return parse_json(read_text(path))
+    except (OSError, UntrustedError):
         return None

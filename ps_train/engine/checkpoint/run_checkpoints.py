@@ -87,6 +87,9 @@ def newest_checkpoint(directory: str) -> str | None:
     is_local, own_name = os.path.isdir(directory), re.compile(rf"{NAME}-\d+")
     if state is not None and not (is_local and own_name.fullmatch(os.path.basename(state.model_checkpoint_path))):
         found = list(reversed(state.all_model_checkpoint_paths))  # a saver of the user's wrote them, or they are remote
+        if is_local:  # a copied directory lists the files of the first one, by their absolute paths
+            own = [os.path.join(directory, os.path.basename(path)) for path in found]
+            found = [one if os.path.isfile(f"{one}.index") else path for one, path in zip(own, found, strict=True)]
     else:
         found = [path for _, path in run_checkpoints(directory)]
     for path in found:

@@ -23,6 +23,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ModelError
+from ps_train.base.untrusted import UntrustedError, inner_path
 from ps_train.engine.checkpoint.deltas.saved import Part, Values, hash_of_file
 from ps_train.modeling.tables.deferred_lookups import DeferredLookups, FetchedRows
 from ps_train.modeling.tables.row_order import begins, numbers_at
@@ -120,7 +122,10 @@ def _write_table(name: str, table: Table, values: Values, folder: str) -> dict[s
     width = values.kinds[f"{name}/{KEYS}"][0][1] if table.is_open else 1
     record = np.dtype([("key", "<i8", (width,)), ("row", "<f4", table.row_shape)])
     cuts = _cuts(name, table, values, record.itemsize)
-    inside = os.path.join(_FOLDER, name)
+    try:
+        inside = os.path.join(_FOLDER, inner_path(name))
+    except UntrustedError as error:
+        raise ModelError(f"table {name} cannot be exported in parts: {error}.") from None
     unsorted = os.path.join(folder, inside, "unsorted")
     os.makedirs(unsorted)
     for records in _records(name, table, values, record):

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import RemoteDirectory, is_probe
+from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text, sealed, unsealed
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.checkpoint.event_cuts import EVENT_CUTS
@@ -123,7 +124,7 @@ def version_of(spool: str, name: str) -> Version:
 
 def write_state(spool: str, listed: list[str], versions: Mapping[str, Version]) -> None:
     """Writes down the checkpoints in the store's list, and the versions that are there."""
-    state = {"listed": listed, "versions": {name: versions.get(name, []) for name in listed}}
+    state = sealed({"listed": listed, "versions": {name: versions.get(name, []) for name in listed}})
     _write(os.path.join(spool, STATE), json.dumps(state).encode())
 
 
@@ -131,17 +132,19 @@ def read_state(spool: str) -> tuple[list[str], dict[str, Version]]:
     """Returns the checkpoints in the store's list, highest step first, and their versions.
 
     Raises:
-      OSError, ValueError, KeyError: there is no such file, or it is damaged.
+      OSError: there is no such file.
+      UntrustedError: it is damaged.
     """
-    with open(os.path.join(spool, STATE)) as file:
-        state = json.load(file)
-    return list(state["listed"]), dict(state["versions"])
+    state = unsealed(parse_json(read_text(os.path.join(spool, STATE))))
+    if not is_of("list[str]", state.get("listed")) or not is_of("dict[str, list]", state.get("versions")):
+        raise UntrustedError("it has other fields")
+    return state["listed"], state["versions"]
 
 
 def _is_current(remote: RemoteDirectory, spool: str, listed: list[str]) -> bool:
     try:
         known, _ = read_state(spool)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, UntrustedError):
         return False
     return known == listed and remote.read(RUN_ID) in (None, read_file(os.path.join(spool, RUN_ID)))
 
@@ -189,21 +192,15 @@ def bring_record(remote: RemoteDirectory, spool: str) -> None:
 def bring_checkpoint(remote: RemoteDirectory, spool: str, name: str, files: list[str]) -> None:
     """Brings a checkpoint down; its index appears last, when the rest is complete."""
     for file in sorted(files, key=lambda file: file.endswith(".index")):
-        local = os.path.join(spool, file)
-        remote.download(file, local + ".new")
-        os.replace(local + ".new", local)
+        remote.download(file, spool)
 
 
 def bring_evaluations(remote: RemoteDirectory, spool: str) -> None:
     """Brings down the event files of evaluations that are new or have grown."""
     for name, size in remote.sizes(EVAL_DIRECTORY).items():
-        if os.path.normpath(name) != name or name.startswith((".", "/")):  # names of a store may lead anywhere
-            continue
         local = os.path.join(spool, EVAL_DIRECTORY, name)
         if not os.path.exists(local) or os.path.getsize(local) != size:
-            os.makedirs(os.path.dirname(local), exist_ok=True)
-            remote.download(f"{EVAL_DIRECTORY}/{name}", local + ".new")
-            os.replace(local + ".new", local)
+            remote.download(f"{EVAL_DIRECTORY}/{name}", spool)
 
 
 class SpoolReader:

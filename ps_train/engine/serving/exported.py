@@ -72,8 +72,7 @@ def local_export(path: str) -> Iterator[str]:
             if not is_of_tensorflow(found):
                 remote, copy = RemoteDirectory(found), stack.enter_context(tempfile.TemporaryDirectory())
                 for name in remote.sizes():
-                    os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
-                    remote.download(name, os.path.join(copy, name))
+                    remote.download(name, copy)
                 found = copy
         except PsTrainError:
             raise

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ps_train.base.untrusted import parse_json
 from ps_train.modeling.tables.row_order import numbers_at, positions_of
 from ps_train.modeling.tables.table import Table
 
@@ -81,6 +82,6 @@ def layouts_from(text: str | bytes) -> dict[str, TableLayout]:
       ValueError: the text is something else.
     """
     try:
-        return {name: TableLayout(**{**one, "sizes": tuple(one["sizes"])}) for name, one in json.loads(text).items()}
+        return {name: TableLayout(**{**one, "sizes": tuple(one["sizes"])}) for name, one in parse_json(text).items()}
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"these are not layouts of tables ({error})") from None

@@ -6,6 +6,7 @@ run.parameters["max_steps"], run.tags["source.max_steps"]          # "500", "fla
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import inspect
@@ -21,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train import __version__
-from ps_train.base.untrusted import is_of, parse_json, read_text
+from ps_train.base.untrusted import UntrustedError, file_name, is_of, parse_json, read_text
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import job_fields, repeated_fields
@@ -65,7 +66,9 @@ class TrackedRun:
     def kept_id(self, tracker: str) -> str:
         """Returns the id that this run has in a tracker; "" for one that does not know it."""
         found = _kept(self.directory).get(tracker, "")
-        return found if is_of("str", found) else ""
+        with contextlib.suppress(UntrustedError):  # a tracker makes a directory or an address of it
+            return file_name(found) if is_of("str", found) else ""
+        return ""
 
     def keep_id(self, tracker: str, run_id: str) -> None:
         """Keeps the id that this run has in a tracker, beside its checkpoints."""

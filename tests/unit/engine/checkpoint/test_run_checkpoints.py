@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,14 @@ def test_checkpoints_that_are_copied_without_the_id_are_those_of_the_run(tmp_pat
     write_checkpoint(tmp_path, 7, run="copied")
     assert read_run_id(str(tmp_path)) == "copied"
     assert [step for step, _ in run_checkpoints(str(tmp_path))] == [7]
+
+
+def test_a_copied_directory_of_a_saver_is_read_itself_and_not_the_one_that_its_list_names(
+    tmp_path: pathlib.Path,
+) -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("w", initializer=1.0)
+        session.run(v1.global_variables_initializer())
+        v1.train.Saver().save(session, str(tmp_path / "one" / "mine"), 5)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert newest_checkpoint(str(tmp_path / "two")) == str(tmp_path / "two" / "mine-5")

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import RefusedError, SaveError
 from ps_train.base.remote_files import RemoteDirectory
+from ps_train.base.untrusted import UntrustedError, file_name
 from ps_train.engine.checkpoint import uploads as module
 from ps_train.engine.checkpoint.event_cuts import EventCut, add_cut, read_cuts
 from ps_train.engine.checkpoint.run_checkpoints import LIST, list_text, newest_checkpoint
@@ -19,6 +20,7 @@ from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.engine.checkpoint.run_record import begin_generation
 from ps_train.engine.checkpoint.spool import (
     SpoolReader,
+    bring_evaluations,
     checkpoint_files,
     listed_in,
     open_chief_spool,
@@ -28,7 +30,7 @@ from ps_train.engine.checkpoint.uploads import ChiefUploads, EvaluatorUploads, U
 from tests.support.checkpoints import write_checkpoint
 from tests.support.processes import eventually
 
-pytest.importorskip("fsspec")
+fsspec = pytest.importorskip("fsspec")
 
 
 class Killed(BaseException):
@@ -300,3 +302,24 @@ def test_all_cuts_by_event_time_are_uploaded_although_other_checkpoints_are_pass
     forget_spool(tmp_path)
     again, _ = chief(store)
     assert [cut.step for cut in read_cuts(again)] == [30, 40]
+
+
+KEYS = ["../x", "a/../../x", "/x", "a//x", "a\\x", "a\nx", "n" * 300, "..", "eval/../../x"]
+
+
+def test_keys_of_a_store_that_are_not_names_are_left_out_and_lead_nowhere(url, tmp_path: pathlib.Path) -> None:
+    store = RemoteDirectory(url)
+    store.write("eval/events", b"x")
+    files = fsspec.filesystem("memory")
+    root = fsspec.core.url_to_fs(url)[1]
+    for key in KEYS:
+        files.store[f"{root}/{key}"] = fsspec.implementations.memory.MemoryFile(files, f"{root}/{key}", b"owned")
+    assert store.sizes() == {"eval/events": 1} and all(name == file_name(name) for name in store.names())
+    folder = tmp_path / "in" / "folder"
+    folder.mkdir(parents=True)
+    for key in KEYS:
+        with pytest.raises(UntrustedError):
+            store.download(key, str(folder))
+    store.download("eval/events", str(folder))
+    bring_evaluations(store, str(folder))
+    assert [str(path) for path in (tmp_path / "in").rglob("*") if path.is_file()] == [str(folder / "eval" / "events")]
