@@ -31,9 +31,7 @@ class PsClocks:
       others: returns the targets of other servers by name, such as that of the worker's rack.
     """
 
-    def __init__(
-        self, targets: Callable[[], Sequence[str]], others: Callable[[], Mapping[str, str]] = lambda: {}
-    ) -> None:
+    def __init__(self, targets: Callable[[], Sequence[str]], others: Callable[[], Mapping[str, str]] = dict) -> None:
         self._targets, self._others, self._sessions = targets, others, dict[str, v1.Session]()
         self._lost: list[v1.Session] = []  # never closed: closing one calls a process that may be gone
         self._graph = tf.Graph()

@@ -43,7 +43,7 @@ class Profile:
       directory: of the chief's trace; "" for other tasks.
       targets: returns the present TensorFlow target of each ps.
       write: writes a line where the user sees it.
-      others: returns the targets of other servers of this task's sessions, by name.
+      further: returns the targets of other servers of this task's sessions, by name.
 
     Attributes:
       tracer: the tracer of this task's steps.
@@ -57,11 +57,11 @@ class Profile:
         directory: str,
         targets: Callable[[], Sequence[str]],
         write: Callable[[str], None],
-        others: Callable[[], Mapping[str, str]] = lambda: {},
+        further: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._text, self._task, self._others = text, task, list(others) if directory else []
         self._directory, self._targets, self._write = directory, targets, write
-        self._clocks = PsClocks(targets, others)
+        self._clocks = PsClocks(targets, further)
         first, count = parse_profile(text) or (0, 0)
         self.tracer = StepTracer(task, self._clocks, first, count, self._recorded)
         self._threads: list[threading.Thread] = []

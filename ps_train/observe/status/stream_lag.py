@@ -61,8 +61,8 @@ class StreamLag:
         """Returns the lag of the partitions and its growth; None where no worker reads such data.
 
         The growth is what arrived over what was read in the last minute: above 1 the lag grows.  It is at most 1 for a
-        small lag, and None while it is not known, such as where no worker reads.  `late_rows` and `next_cut`, in seconds since 1970, are None
-        without cuts by event time.
+        small lag, and None while it is not known, such as where no worker reads.  `late_rows` and `next_cut`, in
+        seconds since 1970, are None without cuts by event time.
         """
         if not self._lags:
             return None

@@ -41,7 +41,7 @@ WAITING_FOR_RACK = "waiting for the rack"
 """The state of a worker that has no session because its rack has no aggregator that is ready."""
 
 FRESH_SECS = 5.0
-"""Seconds for which measurements hold.  A task sends them each second; those of a task that no longer does are unknown."""
+"""Seconds for which the measurements of a task hold.  It sends them twice a second while it lives."""
 
 
 class TaskBoard:
