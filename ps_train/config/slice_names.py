@@ -8,10 +8,25 @@ Metrics of slices have such names wherever metrics have names, as in event files
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 OTHERS = "(others)"
 """The slice of all values that have no slice of their own."""
+
+
+def names_of_values(values: Sequence[bytes]) -> list[str]:
+    """Returns the names of some values for users, all different and none of them OTHERS.
+
+    Bytes that are not UTF-8 and characters that cannot be printed are shown as escapes.
+    """
+    found: list[str] = []
+    for value in values:
+        text = value.decode("utf-8", "backslashreplace")
+        name = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        while name == OTHERS or name in found:
+            name = f"{name}'"
+        found.append(name)
+    return found
 
 
 def slice_metric(metric: str, field: str, value: str) -> str:

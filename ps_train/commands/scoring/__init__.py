@@ -12,12 +12,14 @@ Files:
 
     __main__.py     `python -m ps_train predict`
     compare.py      The verb `compare`
+    file_rows.py    Rows of Parquet files and of TFRecord files
     formats.py      Names of formats, and of files of each
     model_rows.py   Rows that a model's own `data` reads
     opened_data.py  The rows that the flags of a command name
     predict.py      The verb `predict`
-    results.py      Formats of results
+    results.py      Results in any format, from chunks of Arrow
     resumable.py    Predictions for files, in chunks that become the result
-    rows.py         Formats of data: rows for a model and for a result
+    rows.py         Rows for a model and for a result, and the values of features
     statistics.py   Numbers of two models on the same rows, with intervals of their differences
+    text_rows.py    Rows of csv, tsv and jsonl
 """

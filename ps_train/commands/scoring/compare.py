@@ -20,7 +20,7 @@ from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DataError
 from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive, prepare_tensorflow
 
-_OTHERS, _ALL = "(others)", "all rows"
+_ALL = "all rows"
 
 
 def compare(arguments: Sequence[str], console: Console) -> int:
@@ -98,8 +98,6 @@ def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) 
     """Returns the probabilities of a model, float64 [n], and the label and the columns by their names."""
     import numpy as np
 
-    from ps_train.commands.scoring.rows import cell_of
-
     wanted = list(dict.fromkeys([given.label, *by]))
     probabilities: list[Any] = []
     columns: dict[str, list[Any]] = {name: [] for name in wanted}
@@ -107,9 +105,8 @@ def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) 
         for part in range(data.parts):
             for rows in data.read(part, given.batch_size):
                 probabilities.append(np.ravel(rows.predictions(exported)[output]))
-                for record in rows.records(wanted):
-                    for name in wanted:
-                        columns[name].append(record[name])
+                for name, array in rows.carried(wanted).items():
+                    columns[name] += array.to_pylist()
     if not probabilities:
         raise DataError("the data have no rows: check --data.")
     found = np.concatenate(probabilities).astype(np.float64)
@@ -122,7 +119,7 @@ def _scored(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) 
         raise DataError(
             f"output {output} of {path} is not a probability everywhere: choose one from 0 to 1 by --output."
         )
-    others = {name: np.array([cell_of(value) for value in columns[name]]) for name in by}
+    others = {name: [_bytes_of(value) for value in columns[name]] for name in by}
     return found, {**others, given.label: labels}
 
 
@@ -142,20 +139,32 @@ def _labels(name: str, values: Sequence[Any]) -> Any:
     except (TypeError, ValueError):
         labels = np.zeros([0])
     if labels.shape != (len(values),) or not np.isin(labels, (0, 1)).all():
-        wrong = next((value for value in values if value not in (0, 1)), None)
+        wrong = next((value for value in values if value not in (0, 1, "0", "1", "0.0", "1.0")), None)
         raise DataError(f"the label {name} has the value {wrong!r}: labels are 0 or 1; choose their column by --label.")
     return labels
 
 
-def _slices(values: Any, most: int) -> Mapping[str, Any]:
+def _bytes_of(value: Any) -> bytes:
+    """Returns a value as --by divides rows: bytes and texts as they are, and b"" for a missing one."""
+    if value is None or isinstance(value, bytes):
+        return value or b""
+    return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
+
+
+def _slices(values: Sequence[bytes], most: int) -> Mapping[str, Any]:
     """Returns value to the numbers of its rows, those with the most rows first; the rest together."""
     import numpy as np
 
-    known, index, counts = np.unique(values, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    rows = {str(known[one]): np.flatnonzero(index == one) for one in order[:most]}
-    if len(order) > most:
-        rows[_OTHERS] = np.flatnonzero(np.isin(index, order[most:]))
+    from ps_train.config.slice_names import OTHERS, names_of_values
+
+    numbers: dict[bytes, list[int]] = {}
+    for row, value in enumerate(values):
+        numbers.setdefault(value, []).append(row)
+    known = sorted(numbers, key=lambda value: (-len(numbers[value]), value))
+    shown = known[:most]
+    rows = {name: np.array(numbers[value]) for name, value in zip(names_of_values(shown), shown, strict=True)}
+    if len(known) > most:
+        rows[OTHERS] = np.sort(np.concatenate([numbers[value] for value in known[most:]]))
     return rows
 
 

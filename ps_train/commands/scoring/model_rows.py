@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
+from ps_train.commands.scoring.results import arrow_of
 from ps_train.commands.scoring.rows import Data, Rows, check_columns
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.split import Split
 from ps_train.data.stream import data_error
 from ps_train.modeling.model import load_model
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ONLY, _LABEL = "features", "label"
 
@@ -34,9 +38,8 @@ class _ModelRows(Rows):
     def values(self) -> Mapping[str, Any]:
         return self._features if isinstance(self._features, Mapping) else {_ONLY: self._features}
 
-    def records(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        lists = {name: self._labels[name].tolist() for name in columns}
-        return [{name: values[row] for name, values in lists.items()} for row in range(len(self))]
+    def carried(self, columns: Sequence[str] | None) -> dict[str, pa.Array]:
+        return {name: arrow_of(self._labels[name]) for name in (self._labels if columns is None else columns)}
 
 
 class ModelData(Data):
@@ -64,7 +67,7 @@ class ModelData(Data):
         first = next(iter(self.read(0, 1)), None)
         if first is None:
             raise DataError(f"data({split!r}, {data_dir!r}) of {path} has no examples: check --data and --split.")
-        self.columns = list(first._labels)
+        self.columns: list[str] = list(first._labels)
         check_columns(self.columns, wanted)
 
     def identity(self) -> list[list[Any]]:

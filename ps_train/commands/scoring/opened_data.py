@@ -9,46 +9,49 @@ import gzip
 from collections.abc import Sequence
 from typing import Any
 
-from ps_train.base.errors import DataError
-from ps_train.commands.scoring.formats import format_of_name
+from ps_train.base.errors import ConfigError, DataError
+from ps_train.commands.scoring.file_rows import ParquetData, RecordData
+from ps_train.commands.scoring.formats import DELIMITERS, format_of_name
 from ps_train.commands.scoring.model_rows import ModelData
-from ps_train.commands.scoring.rows import (
-    Data,
-    DataSpec,
-    LineData,
-    ParquetData,
-    RecordData,
-)
+from ps_train.commands.scoring.rows import Data, DataSpec
+from ps_train.commands.scoring.text_rows import CellData, JsonData
 from ps_train.data.file_names import files_like
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.opened_files import opened, told_as_data_error
+from ps_train.data.parquet.parquet_files import check_pyarrow
 from ps_train.data.record_index import HEADER_BYTES, is_header
 from ps_train.engine.serving.exported import Exported
 
 
-def open_data(spec: DataSpec, exported: Exported, extra: Sequence[str] = ()) -> Data:
+def open_data(spec: DataSpec, exported: Exported, extra: Sequence[str] = (), result: str = "") -> Data:
     """Opens the files of a command for a model.
 
     Args:
       spec: the files.
       exported: the model.
       extra: further columns that must be there.
+      result: format of the result, one of FORMATS; "": of none.
 
     Raises:
       ConfigError: a package is missing, or the format is not known.
       DataError: a file is missing or not of its format, there is no such column, or the model does not take these rows.
     """
+    check_pyarrow()
     if spec.model:
         return ModelData(spec.model, spec.model_arguments, spec.split, ",".join(spec.files), extra)
     files = files_like(list(spec.files), below=True)
     kind = spec.format or _format_of(files)
+    if spec.types and kind in ("parquet", "tfrecord"):
+        raise ConfigError(f"--types is for csv, tsv and jsonl: the columns of {kind} files have types.")
     if kind == "tfrecord":
         if not exported.takes_examples:
             raise DataError(f"{exported.path} has no signature for tf.train.Examples: give data with columns.")
         return RecordData(files)
     if kind == "parquet":
         return ParquetData(files, spec, exported.features, extra)
-    return LineData(files, kind, spec, exported.features, extra)
+    if kind == "jsonl":
+        return JsonData(files, spec, exported.features, as_texts=result == "jsonl")
+    return CellData(files, kind, spec, exported.features, extra, as_texts=result in DELIMITERS)
 
 
 def _format_of(files: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ files, TFRecord files of `tf.train.Example`s, or text: csv and tsv with a line o
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import pickle
@@ -63,7 +62,10 @@ def add_data_flags(parser: CommandParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="", help="format of the data [by name and content]")
     parser.add_argument("--header", metavar="NAME,...", help="columns of csv and tsv files without a line of names")
     parser.add_argument(
-        "--default", action="append", default=[], metavar="NAME=VALUE", help="value of a column where it is missing"
+        "--default", action="append", default=[], metavar="NAME,...=VALUE", help="value of columns where it is missing"
+    )
+    parser.add_argument(
+        "--types", action="append", default=[], metavar="NAME,...=TYPE", help="type of columns of text in the result"
     )
     parser.add_argument("--model", default="", help="PACKAGE.MODULE:CLASS whose data() reads the directory --data")
     parser.add_argument(
@@ -92,19 +94,17 @@ def data_spec(given: argparse.Namespace) -> Any:
     """
     from ps_train.commands.scoring.rows import DataSpec
 
-    defaults: dict[str, Any] = {}
-    for name, value in _named_values("default", given.default):
-        try:
-            defaults[name] = json.loads(value)
-        except ValueError:
-            defaults[name] = value
+    defaults = [(name, value) for some, value in _named_values("default", given.default) for name in names(some)]
+    types = {name: value for some, value in _named_values("types", given.types) for name in names(some)}
     arguments = dict(_named_values("model_arg", given.model_arg))
     if arguments and not given.model:
         raise ConfigError("--model_arg is for --model, which is not given.")
-    if given.model and (given.format or given.header or defaults):
-        raise ConfigError("--format, --header and --default are not for --model, whose data() reads the files.")
+    if given.model and (given.format or given.header or defaults or types):
+        raise ConfigError(
+            "--format, --header, --default and --types are not for --model, whose data() reads the files."
+        )
     header = names(given.header)
-    return DataSpec(names(given.data), given.format, header, defaults, given.model, arguments, given.split)
+    return DataSpec(names(given.data), given.format, header, defaults, types, given.model, arguments, given.split)
 
 
 def _named_values(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

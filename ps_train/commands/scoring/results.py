@@ -1,21 +1,21 @@
 """Results of rows: the carried columns and the predictions, written in chunks that are put together at the end.
 
-    results = results_for("out.parquet", "", ["user", "click"], ["probabilities"], of_examples=False)
-    results.write("out.parquet.parts/00000.0000", [(rows, {"probabilities": array}), ...])
+    results = Results("out.parquet", "", outputs=["probabilities"])
+    results.write("out.parquet.parts/00000.0000", [({"user": array}, {"probabilities": values}), ...])
     results.join(["out.parquet.parts/00000.0000", ...], "out.parquet.parts/whole")
 
-The file depends on the chunks and their order alone.
+A chunk is a file of Arrow.  The columns of the result are those of all chunks, each of one type, and values never
+change for that: a column without a common type for its values is one of texts.  The result depends on the chunks and
+their order alone.
 """
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import csv
 import gzip
 import io
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,159 +24,193 @@ import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
 from ps_train.commands.scoring.formats import DELIMITERS, FORMATS, format_of_name
-from ps_train.commands.scoring.rows import ExampleRows, Rows, cell_of
-from ps_train.data.parquet.parquet_files import check_pyarrow
+from ps_train.commands.scoring.text_rows import LIST_SEPARATOR, json_of, text_of
 from ps_train.engine.serving.feature_values import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Scored = tuple[Rows, Mapping[str, Array]]
-"""Rows and their predictions by name."""
 
-
-class Results(abc.ABC):
-    """A format of results.
-
-    Args:
-      kind: one of FORMATS.
-      columns: names of the carried columns.
-      outputs: names of the predictions.
-      is_gzipped: True to compress the file.
-      of_examples: True if the rows are `ExampleRows`.
-    """
-
-    def __init__(
-        self, kind: str, columns: Sequence[str], outputs: Sequence[str], is_gzipped: bool, of_examples: bool
-    ) -> None:
-        self._kind, self._columns, self._outputs = kind, columns, outputs
-        self._is_gzipped, self._of_examples = is_gzipped, of_examples
-
-    @abc.abstractmethod
-    def write(self, path: str, scored: Sequence[Scored]) -> None:
-        """Writes a chunk into a file of its own."""
-
-    def join(self, chunks: Sequence[str], path: str) -> None:
-        """Writes the file of all chunks."""
-        with self._opened(path) as file:
-            file.write(self._head())
-            for chunk in chunks:
-                with open(chunk, "rb") as source:
-                    shutil.copyfileobj(source, file, 1 << 20)
-
-    def _head(self) -> bytes:
-        """Returns what stands before the first chunk."""
-        return b""
-
-    @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[Any]:
-        with open(path, "wb") as file:
-            if not self._is_gzipped:
-                yield file
-                return
-            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                yield packed
-
-
-def results_for(path: str, kind: str, columns: Sequence[str], outputs: Sequence[str], of_examples: bool) -> Results:
-    """Returns the format of a file.
+def format_of_result(path: str, kind: str) -> str:
+    """Returns the format of a result, one of FORMATS.
 
     Args:
       path: the file.
-      kind: one of FORMATS; "": by the name of the file.
-      columns: names of the carried columns.
-      outputs: names of the predictions.
-      of_examples: True if the rows are `ExampleRows`.
+      kind: what was chosen; "": by the name of the file.
 
     Raises:
-      ConfigError: the name does not tell, or a package is missing.
+      ConfigError: the name does not tell, or the format has no compressed files.
     """
     found = kind or format_of_name(path)
     if not found:
         raise ConfigError(f"to={path} has no format by its name: let it end with one of .{', .'.join(FORMATS)}.")
-    is_gzipped = path.endswith(".gz")
-    if found == "parquet":
-        check_pyarrow()
-        if is_gzipped:
-            raise ConfigError(f"to={path}: Parquet files are compressed by themselves; leave .gz out.")
-    kinds: dict[str, type[Results]] = {"parquet": _ParquetResults, "tfrecord": _RecordResults, "jsonl": _JsonResults}
-    return kinds.get(found, _CellResults)(found, columns, outputs, is_gzipped, of_examples)
+    if found == "parquet" and path.endswith(".gz"):
+        raise ConfigError(f"to={path}: Parquet files are compressed by themselves; leave .gz out.")
+    return found
 
 
-class _ParquetResults(Results):
-    def write(self, path: str, scored: Sequence[Scored]) -> None:
+class _ChangedValuesError(Exception):
+    """A column has values that its type does not have."""
+
+
+class Results:
+    """A result.
+
+    Args:
+      kind: one of FORMATS.
+      outputs: names of the predictions.
+      is_gzipped: True to compress the file.
+      of_examples: True if rows are examples: a column with lists in some rows has lists in all.
+      of_json_texts: True if the carried columns are texts of JSON.
+    """
+
+    def __init__(
+        self, kind: str, outputs: Sequence[str], is_gzipped: bool, of_examples: bool, of_json_texts: bool
+    ) -> None:
+        self._kind, self._outputs, self._is_gzipped = kind, outputs, is_gzipped
+        self._of_examples, self._of_json_texts = of_examples, of_json_texts
+
+    def write(self, path: str, scored: Sequence[tuple[Mapping[str, pa.Array], Mapping[str, Array]]]) -> None:
+        """Writes carried columns and predictions into a chunk."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        tables = []
-        for rows, predictions in scored:
-            table = rows.table(self._columns)
-            for name, values in predictions.items():
-                table = table.append_column(name, _arrow(values))
-            tables.append(table.replace_schema_metadata(None))
-        schema = _common_schema([table.schema for table in tables])
-        pq.write_table(pa.concat_tables([table.cast(schema) for table in tables]), path)
+        tables = [
+            pa.table({**carried, **{name: arrow_of(values) for name, values in predictions.items()}})
+            for carried, predictions in scored
+        ]
+        types = self._types([table.schema for table in tables])
+        while True:
+            try:
+                found = [self._in_types(table, types) for table in tables]
+                break
+            except _ChangedValuesError as error:
+                types[str(error)] = pa.string()
+        with pa.ipc.new_stream(path, found[0].schema) as writer:
+            for table in found:
+                writer.write_table(table)
 
     def join(self, chunks: Sequence[str], path: str) -> None:
+        """Writes the file of all chunks."""
         import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
 
-        flat = self._columns_of_values(chunks) if self._of_examples else set()
-        schema = _common_schema([_with_values(pq.read_schema(chunk), flat) for chunk in chunks])
-        with pq.ParquetWriter(path, schema) as writer:
-            for chunk in chunks:
-                table = pq.read_table(chunk)
-                for name in flat:
-                    if not pa.types.is_null(table[name].type):
-                        place = table.schema.get_field_index(name)
-                        table = table.set_column(place, name, pc.list_element(table[name], 0))
-                writer.write_table(table.cast(schema))
+        types = self._types([table.schema for table in _tables(chunks)])
+        while True:
+            try:
+                self._written(path, [*types], (self._in_types(table, types) for table in _tables(chunks)))
+                return
+            except _ChangedValuesError as error:
+                types[str(error)] = pa.string()
 
-    def _columns_of_values(self, chunks: Sequence[str]) -> set[str]:
-        """Returns the columns of lists, as examples have them, in which no row has more than one value."""
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
+    def _types(self, schemas: Sequence[pa.Schema]) -> dict[str, pa.DataType]:
+        """Returns the type of each column, the carried ones first."""
+        found: dict[str, pa.DataType] = {}
+        for schema in schemas:
+            for field in schema:
+                found[field.name] = self._common(found.get(field.name, field.type), field.type)
+        names = [name for name in found if name not in self._outputs]
+        return {name: found[name] for name in [*(sorted(names) if self._of_examples else names), *self._outputs]}
 
-        found = set(self._columns)
-        for chunk in chunks:
-            for name, column in zip(sorted(found), pq.read_table(chunk, columns=sorted(found)).columns, strict=True):
-                if column.null_count < len(column) and pc.max(pc.list_value_length(column)).as_py() > 1:
-                    found.remove(name)
-        return found
+    def _common(self, first: pa.DataType, second: pa.DataType) -> pa.DataType:
+        import pyarrow as pa
+
+        if first == second:
+            return first
+        if self._of_examples and pa.types.is_list(first) != pa.types.is_list(second):
+            values = [one.value_type if pa.types.is_list(one) else one for one in (first, second)]
+            return pa.list_(self._common(*values))
+        try:
+            schemas = [pa.schema([("", kind)]) for kind in (first, second)]
+            return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        except pa.ArrowException:
+            return pa.string()
+
+    def _in_types(self, table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+        import pyarrow as pa
+
+        arrays = []
+        for name, kind in types.items():
+            if name in table.column_names:
+                arrays.append(self._in_type(name, table.column(name).combine_chunks(), kind))
+            else:
+                arrays.append(pa.nulls(table.num_rows, kind))
+        return pa.table(arrays, pa.schema(list(types.items())))
+
+    def _in_type(self, name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        import pyarrow as pa
+
+        if array.type == kind:
+            return array
+        if pa.types.is_string(kind):
+            return pa.array(map(text_of, array.to_pylist()), kind)
+        if self._of_examples and pa.types.is_list(kind) and not pa.types.is_list(array.type):
+            values = [None if one is None else [one] for one in array.to_pylist()]
+            return pa.array(values, kind)
+        try:
+            return array.cast(kind)
+        except pa.ArrowException:
+            raise _ChangedValuesError(name) from None
+
+    def _written(self, path: str, names: Sequence[str], tables: Iterator[pa.Table]) -> None:
+        if self._kind == "parquet":
+            _write_parquet(path, tables)
+        elif self._kind == "tfrecord":
+            _write_records(path, tables, "GZIP" if self._is_gzipped else "")
+        else:
+            with self._opened(path) as file:
+                self._write_lines(file, names, tables)
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[Any]:
+        with contextlib.ExitStack() as stack:
+            file: Any = stack.enter_context(open(path, "wb"))
+            if self._is_gzipped:
+                file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+            yield stack.enter_context(io.TextIOWrapper(file, "utf-8", newline=""))
+
+    def _write_lines(self, file: Any, names: Sequence[str], tables: Iterator[pa.Table]) -> None:
+        if self._kind == "jsonl":
+            keys = [json.dumps(name, ensure_ascii=False) for name in names]
+            for table in tables:
+                for row in zip(*map(self._json_texts, names, table.columns), strict=True):
+                    file.write("{" + ", ".join(f"{key}: {text}" for key, text in zip(keys, row, strict=True)) + "}\n")
+            return
+        is_plain = self._kind == "tsv"  # a tsv has no quotes
+        quotes: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None} if is_plain else {}
+        writer = csv.writer(file, delimiter=DELIMITERS[self._kind], lineterminator="\n", **quotes)
+        try:
+            writer.writerow(names)
+            for table in tables:
+                writer.writerows(zip(*([_cell(one) for one in plain(column)] for column in table.columns), strict=True))
+        except csv.Error:
+            raise DataError(
+                "a cell has a tab or a line end, which a tsv cannot have: use a result of another format."
+            ) from None
+
+    def _json_texts(self, name: str, column: pa.ChunkedArray) -> list[str]:
+        if self._of_json_texts and name not in self._outputs:
+            return ["null" if text is None else text for text in column.to_pylist()]
+        return [json_of(value) for value in plain(column)]
 
 
-def _with_values(schema: pa.Schema, flat: set[str]) -> pa.Schema:
-    """Returns a schema with columns of values instead of lists."""
+def _tables(chunks: Sequence[str]) -> Iterator[pa.Table]:
     import pyarrow as pa
 
-    types = {field.name: field.type for field in schema}
-    values = {name: types[name].value_type for name in flat if not pa.types.is_null(types[name])}
-    return pa.schema([(name, values.get(name, kind)) for name, kind in types.items()])
+    for chunk in chunks:
+        with pa.memory_map(chunk) as file, pa.ipc.open_stream(file) as reader:
+            yield reader.read_all()
 
 
-def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Returns the schema to which all chunks can be cast; a column with texts in some chunks is one of texts."""
-    import pyarrow as pa
-
-    texts = {field.name for schema in schemas for field in schema if pa.types.is_string(field.type)}
-    as_texts = [
-        pa.schema([field.with_type(pa.string()) if field.name in texts else field for field in schema])
-        for schema in schemas
-    ]
-    try:
-        return pa.unify_schemas(as_texts, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(f"a column has values of several types ({error}): leave it out of --columns.") from None
-
-
-def _arrow(values: Array) -> pa.Array:
-    """Returns predictions as an Arrow array: texts, numbers, or lists of a fixed size."""
+def arrow_of(values: Array) -> pa.Array:
+    """Returns an array [n, ...] as Arrow: texts, numbers, or lists of a fixed size."""
     import pyarrow as pa
 
     if values.ndim > 1:
-        width = int(np.prod(values.shape[1:]))
-        return pa.FixedSizeListArray.from_arrays(_arrow(values.reshape(-1)), width)
+        if not values.shape[-1]:
+            return pa.array(values.tolist())
+        found = arrow_of(values.reshape(-1))
+        for size in reversed(values.shape[1:]):
+            found = pa.FixedSizeListArray.from_arrays(found, size)
+        return found
     if values.dtype == object:
         try:
             return pa.array([value.decode() for value in values], pa.string())
@@ -187,33 +221,58 @@ def _arrow(values: Array) -> pa.Array:
     return pa.array(values)
 
 
-class _RecordResults(Results):
-    def write(self, path: str, scored: Sequence[Scored]) -> None:
-        with tf.io.TFRecordWriter(path) as writer:
-            for rows, predictions in scored:
-                for number, example in enumerate(self._examples(rows)):
-                    for name, values in predictions.items():
-                        _set(example, name, np.ravel(values[number]).tolist())
-                    writer.write(example.SerializeToString(deterministic=True))
+def plain(array: Any) -> list[Any]:
+    """Returns Python's values; float32 in as few digits as tell it from others, and bytes as texts."""
+    import pyarrow as pa
 
-    def _examples(self, rows: Rows) -> Iterator[tf.train.Example]:
-        if isinstance(rows, ExampleRows):
-            for example in rows.examples():
-                for name in set(example.features.feature) - set(self._columns):
-                    del example.features.feature[name]
-                yield example
-            return
-        for record in rows.records(self._columns):
-            example = tf.train.Example()
-            for name, value in record.items():
-                if value is not None:
-                    _set(example, name, value if isinstance(value, list) else [value])
-            yield example
+    kind = pa.types
+    if kind.is_list(array.type) or kind.is_large_list(array.type) or kind.is_fixed_size_list(array.type):
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        values = iter(plain(array.flatten()))
+        lengths = pa.compute.list_value_length(array).to_pylist()
+        return [None if length is None else [next(values) for _ in range(length)] for length in lengths]
+    if kind.is_float32(array.type) or kind.is_float16(array.type):
+        return array.cast(pa.float32()).cast(pa.string()).cast(pa.float64()).to_pylist()
+    if kind.is_binary(array.type) or kind.is_large_binary(array.type) or kind.is_fixed_size_binary(array.type):
+        return [text_of(value) for value in array.to_pylist()]
+    return array.to_pylist()
+
+
+def _cell(value: Any) -> str:
+    """Returns a value as a cell of csv or tsv."""
+    if value is None:
+        return ""
+    return LIST_SEPARATOR.join(map(_cell, value)) if isinstance(value, list) else str(value)
+
+
+def _write_parquet(path: str, tables: Iterator[pa.Table]) -> None:
+    import pyarrow.parquet as pq
+
+    first = next(tables)
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
+
+
+def _write_records(path: str, tables: Iterator[pa.Table], compression: str) -> None:
+    with tf.io.TFRecordWriter(path, tf.io.TFRecordOptions(compression_type=compression)) as writer:
+        for table in tables:
+            lists = [column.to_pylist() for column in table.columns]
+            for row in zip(*lists, strict=True):
+                example = tf.train.Example()
+                for name, value in zip(table.column_names, row, strict=True):
+                    if value is not None:
+                        _set(example, name, _flat(value))
+                writer.write(example.SerializeToString(deterministic=True))
+
+
+def _flat(value: Any) -> list[Any]:
+    return [inner for one in value for inner in _flat(one)] if isinstance(value, list) else [value]
 
 
 def _set(example: tf.train.Example, name: str, values: list[Any]) -> None:
     feature = example.features.feature[name]
-    feature.Clear()
     try:
         if all(isinstance(value, int) for value in values):  # also of no values, and bool
             feature.int64_list.value.extend(map(int, values))
@@ -225,46 +284,3 @@ def _set(example: tf.train.Example, name: str, values: list[Any]) -> None:
             )
     except ValueError as error:
         raise DataError(f"{name}={str(values)[:60]} does not fit into a tf.train.Example: {error}.") from None
-
-
-class _JsonResults(Results):
-    def write(self, path: str, scored: Sequence[Scored]) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            for rows, predictions in scored:
-                lists = {name: _plain(values) for name, values in predictions.items()}
-                for number, record in enumerate(rows.records(self._columns)):
-                    record |= {name: values[number] for name, values in lists.items()}
-                    file.write(json.dumps(record, ensure_ascii=False, default=_as_json) + "\n")
-
-
-class _CellResults(Results):
-    def write(self, path: str, scored: Sequence[Scored]) -> None:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = self._writer(file)
-            for rows, predictions in scored:
-                columns = [_plain(values) for values in predictions.values()]
-                for number, cells in enumerate(rows.cells(self._columns)):
-                    writer.writerow([*cells, *(cell_of(values[number]) for values in columns)])
-
-    def _head(self) -> bytes:
-        text = io.StringIO()
-        self._writer(text).writerow([*self._columns, *self._outputs])
-        return text.getvalue().encode()
-
-    def _writer(self, file: Any) -> Any:
-        return csv.writer(file, delimiter=DELIMITERS[self._kind], lineterminator="\n")
-
-
-def _plain(values: Array) -> list[Any]:
-    """Returns predictions as Python's values; float32 in as few digits as tell it from others."""
-    if values.dtype == np.float32:
-        return values.astype("U").astype(np.float64).tolist()
-    if values.dtype.kind not in "biufO":  # bfloat16
-        return values.astype(np.float32).tolist()
-    return values.tolist()
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return str(value)  # times and decimals of Parquet

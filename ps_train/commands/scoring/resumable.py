@@ -20,24 +20,25 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ps_train.base.errors import ConfigError, DataError, PsTrainError, one_line
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.commands.scoring.opened_data import open_data
-from ps_train.commands.scoring.results import Results, Scored, results_for
+from ps_train.commands.scoring.results import Results, format_of_result
 from ps_train.commands.scoring.rows import Data, DataSpec, Rows
 from ps_train.data.opened_files import is_of_tensorflow, is_there, upload
 from ps_train.engine.checkpoint.spool import spool_path
 from ps_train.engine.serving.exported import Exported
+from ps_train.engine.serving.feature_values import Array
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
 _UNFINISHED = ".unfinished"
 _OWN = re.compile(rf"\d{{6,}}(\.\d{{6,}}|{_DONE})|{_PLAN}|{_LOCK}|{_WHOLE}|{_FINISHED}")
-_CHUNK_ROWS = 1 << 16
-"""Least rows of a chunk, but for the last one of a part."""
+_CHUNK_ROWS, _CHUNK_BYTES = 1 << 16, 64 << 20
+"""Least rows of a chunk, or least bytes of its carried columns, but for the last one of a part."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,16 +87,21 @@ class Scoring:
 
     def __init__(self, plan: Plan, threads: int = 0) -> None:
         self._plan, self._exported = plan, Exported(plan.export, plan.signature, threads)
-        self.data: Data = open_data(plan.data, self._exported, plan.columns or ())
-        columns = list(self.data.columns if plan.columns is None else plan.columns)
-        outputs = [plan.prefix + name for name in self._exported.outputs]
-        if twice := sorted({*columns} & {*outputs}):
+        kind = format_of_result(plan.to, plan.to_format)
+        self.data: Data = open_data(plan.data, self._exported, plan.columns or (), kind)
+        self._outputs = [plan.prefix + name for name in self._exported.outputs]
+        self._check_outputs((self.data.columns or ()) if plan.columns is None else plan.columns)
+        is_gzipped = plan.to.endswith(".gz")
+        self.results = Results(kind, self._outputs, is_gzipped, self.data.is_of_examples, self.data.is_of_json_texts)
+
+    def _check_outputs(self, columns: Iterable[str]) -> None:
+        if twice := sorted({*columns} & {*self._outputs}):
             raise ConfigError(f"{twice[0]} is a column of the data and a prediction: rename predictions by --prefix.")
-        self.results: Results = results_for(plan.to, plan.to_format, columns, outputs, self.data.of_examples)
 
     def identity(self) -> str:
         """Returns a fingerprint of all that the result depends on."""
         found = dataclasses.asdict(self._plan) | {"files": self.data.identity(), "model": self._exported.hash}
+        found["chunks"] = "arrow"  # their format
         return hashlib.sha256(json.dumps(found, sort_keys=True, default=str).encode()).hexdigest()
 
     def score_part(self, part: int) -> None:
@@ -104,23 +110,27 @@ class Scoring:
         batches = self.data.read(part, self._plan.batch_size)
         rows_of_part = 0
         for number in itertools.count():
-            path, taken, count = f"{base}.{number:06}", [], 0
+            path, scored, count, size = f"{base}.{number:06}", [], 0, 0
+            is_done = os.path.exists(path)
             for rows in batches:
-                taken.append(rows)
-                count += len(rows)
-                if count >= _CHUNK_ROWS:
+                carried = rows.carried(self._plan.columns)
+                self._check_outputs(carried)
+                count, size = count + len(rows), size + sum(array.nbytes for array in carried.values())
+                if not is_done:
+                    scored.append((carried, self._predictions(rows)))
+                if count >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
                     break
-            if not taken:
+            if not count:
                 break
             rows_of_part += count
-            if not os.path.exists(path):
-                self.results.write(path + _UNFINISHED, [self._scored(rows) for rows in taken])
+            if not is_done:
+                self.results.write(path + _UNFINISHED, scored)
                 os.rename(path + _UNFINISHED, path)
         _write(base + _DONE, {"rows": rows_of_part, "chunks": number})
 
-    def _scored(self, rows: Rows) -> Scored:
+    def _predictions(self, rows: Rows) -> dict[str, Array]:
         found = rows.predictions(self._exported)
-        return rows, {self._plan.prefix + name: values for name, values in found.items()}
+        return {self._plan.prefix + name: values for name, values in found.items()}
 
     def close(self) -> None:
         """Frees the model."""

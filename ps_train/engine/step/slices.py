@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, ModelError
-from ps_train.config.slice_names import OTHERS
+from ps_train.config.slice_names import OTHERS, names_of_values
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import feature_paths
 from ps_train.data.pipeline import Batches
@@ -59,7 +59,7 @@ class Slices:
 
     def names(self) -> list[str]:
         """Returns the names of the slices for users: those of the values, and of the other ones."""
-        return [*map(_shown, self.keys()), OTHERS]
+        return [*names_of_values(self.keys()), OTHERS]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,8 +221,3 @@ def _ancestors(ops: Sequence[tf.Operation], stop: set[str]) -> Iterator[tf.Opera
             seen.add(op.name)
             yield op
             pending += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-
-
-def _shown(value: bytes) -> str:
-    text = value.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
