@@ -80,7 +80,8 @@ class Recorder(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps a log record: its line, and its event if it is one."""
         text = record.getMessage()
-        self.line(text, record.levelname.lower(), record.created)
+        if record.name != _quiet.name:  # an event that is no line of the console
+            self.line(text, record.levelname.lower(), record.created)
         if kind := getattr(record, "event", None):
             self.add(Event(record.created, kind, getattr(record, "task", ""), text))
 

@@ -110,6 +110,85 @@ def test_every_section_is_filled_and_nothing_else_is_asked_for(browser: Any) -> 
     assert messages_of(browser) == []
 
 
+def test_warnings_and_their_advice_are_seen_and_the_loss_too_on_every_first_screen(browser: Any) -> None:
+    bottom = "const box = document.querySelector(arguments[0]).getBoundingClientRect(); return [box.right, box.bottom]"
+    with served(browser, sample_status(2, 1, "bounded"), sample_history(50, 2, "bounded")):
+        for width, height in ((1280, 900), (390, 844)):
+            screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 400}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            eventually(lambda w=width: browser.execute_script("return innerWidth") == w, 20)
+            assert "Give ps:0 more memory." in browser.find_element("id", "warnings").text
+            for selector in ("#warnings p", "figure[data-key=loss] svg"):
+                right, low = browser.execute_script(bottom, selector)
+                assert right <= width and low <= height + 30, (selector, width, low)
+        rules = browser.find_element("id", "health-rules")
+        assert not rules.is_displayed()
+        browser.find_element("id", "health-all").click()
+        assert rules.is_displayed()
+
+
+def test_a_lost_worker_has_no_values_and_a_gap_in_its_curve(browser: Any) -> None:
+    status, history = sample_status(3, 1), sample_history(100, 3)
+    unknown = ("cpu", "rss_bytes", "sent_bytes_per_sec", "received_bytes_per_sec", "steps_per_sec", "examples_per_sec")
+    status["workers"][2] |= {"state": "lost", "heartbeat_age_secs": 60.0, **dict.fromkeys(unknown)}
+    for point in history["points"][40:60]:
+        del point["workers"]["worker:2"]
+    for point in history["points"][80:]:
+        point["time"] += 60  # no progress for a minute
+    pieces = "return document.querySelector(`figure[data-key=by-worker] .drawing path.s${arguments[0]}`)"
+    pieces += ".getAttribute('d').split('M').length - 1"
+    with served(browser, status, history):
+        lost = rows_of(browser, "#workers-table")[2]
+        assert "lost" in lost[1] and all(DASH in cell for cell in lost[3:9])
+        assert [browser.execute_script(pieces, index) for index in (0, 2)] == [2, 3]
+        summary = text_of(browser, "figure[data-key=by-worker] .readout")
+        assert "worker:0: 14, between 10 and 14" in summary
+
+
+def test_bars_of_staleness_are_logarithmic_and_their_labels_do_not_overprint(browser: Any) -> None:
+    status = sample_status()
+    status["staleness"]["histogram"] = {**{str(value): 1000 - 50 * value for value in range(20)}, "165": 1}
+    with served(browser, status, sample_history()):
+        rows = (
+            "return [...document.querySelectorAll('figure[data-key=staleness] rect title')].map((t) => t.textContent)"
+        )
+        bars = browser.execute_script(rows)
+        assert bars[:3] == ["0: 1,000", "1: 950", "2: 900"] and bars[-1] == "129" + DASH + "165: 1"
+        labels = browser.execute_script(
+            "return [...document.querySelectorAll('figure[data-key=staleness] svg > text')]"
+            ".map((t) => t.getBoundingClientRect()).map((b) => [b.top, b.left, b.right])"
+        )
+        for line in {top for top, _, _ in labels}:
+            beside = sorted(box[1:] for box in labels if box[0] == line)
+            assert all(before[1] < after[0] for before, after in itertools.pairwise(beside))
+
+
+def test_a_ps_and_a_worker_of_one_process_are_one_row_and_racks_are_named(browser: Any) -> None:
+    status = sample_status(2, 2, "sync")
+    for index, worker in enumerate(status["workers"]):
+        worker |= {"ps": f"ps:{index}", "rack": "a", "is_aggregator": index == 1}
+    with served(browser, status, sample_history(50, 2, "sync")) as server:
+        assert not browser.find_element("id", "ps").is_displayed()
+        rows = rows_of(browser, "#workers-table")
+        assert [row[0] for row in rows] == ["worker:0 (chief), ps:0", "worker:1, ps:1"]
+        assert [row[9:12] for row in rows] == [["a", "50 % (970 kB)", "6"], ["a, aggregator", "50 % (970 kB)", "6"]]
+        server.status = sample_status(2, 2, "sync")
+        eventually(lambda: browser.find_element("id", "ps").is_displayed(), 40, "the ps of another job")
+        heads = browser.find_elements("css selector", "#workers-table thead th")
+        assert [head.text for head in heads if head.is_displayed()][-2:] == ["Received/s", "Location"]
+
+
+def test_the_log_does_not_repeat_the_events_and_words_are_explained(browser: Any) -> None:
+    status = sample_status()
+    status["log"] = [{"time": status["events"][-1]["time"], "level": "info", "text": status["events"][-1]["text"]}]
+    with served(browser, status, sample_history()):
+        assert rows_of(browser, "#log-table") == [["none yet"]]
+        names = "return Object.fromEntries([...document.querySelectorAll('#facts dt, main th')].map((n) => [n.textContent, n.title]))"
+        found = browser.execute_script(names)
+        assert "updates wait" in found["Hold of a save"] and "variables" in found["Part of the plan"]
+        assert "Backup workers" not in facts_of(browser), "it does not apply to this job"
+
+
 @pytest.mark.parametrize(
     ("update", "shown", "hidden"), [("async", "Staleness", "waiting"), ("sync", "waiting", "Staleness")]
 )

@@ -80,6 +80,9 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
             | {
                 "heartbeat_age_secs": 0.4,
                 "is_chief": index == 0,
+                "ps": None,
+                "rack": None,
+                "is_aggregator": False,
                 "steps": 600,
                 "steps_per_sec": 6.0,
                 "examples_per_sec": 192.0,

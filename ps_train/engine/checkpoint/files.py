@@ -153,6 +153,7 @@ class Checkpoints:
       listeners: the user's listeners; `save` tells them only that it begins.
       directory: absolute path of the directory.
       written: number of checkpoints that were written.
+      newest: step of the checkpoint that was written last; None before the first.
       run: id of the run and generation, which each checkpoint holds; set before the first save.
       shown_directory: the directory as messages name it: an address if `directory` is its spool.
     """
@@ -170,6 +171,7 @@ class Checkpoints:
         after_restore: tf.Operation | None = None,
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
+        self.newest: int | None = None
         self.run, self.shown_directory = ("", ""), directory
         self._keep, self._graph = keep, v1.get_default_graph()
         self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
@@ -295,7 +297,7 @@ class Checkpoints:
         self.listeners.before(session, step)
         try:
             self._write(own, saves, step, when_copied, around_part)
-            self.written += 1
+            self.written, self.newest = self.written + 1, step
             log.debug("checkpoint %d is written in %.1fs", step, time.monotonic() - began)
             self._forget_old(step)
         except (tf.errors.OpError, OSError) as error:

@@ -10,6 +10,7 @@ Nothing here calls a ps or waits for anything but its own lock.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Mapping
@@ -146,6 +147,15 @@ class Board:
                 "workers": self.tasks.examples_per_sec(time.monotonic()),
             }
         )
+
+    def saved(self, saves: Mapping[str, Any] | None) -> None:
+        """Takes in the statistics of the checkpoints after the last progress, and the step that was saved last."""
+        step = saves["last_step"] if saves else None
+        with self._lock:
+            self._saves = saves or self._saves
+            if step is not None and (self._progress is None or step > self._progress.step):
+                none = Progress(step, self._job.last_step, None, 0.0, 0.0)
+                self._progress = dataclasses.replace(self._progress or none, step=step)
 
     def end(self, state: str, cause: str | None = None) -> None:
         """Takes in the end of the job: "done", "stopped" or "failed", and the cause."""

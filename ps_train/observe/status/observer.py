@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Mapping
 
 from ps_train.base.console import Console
@@ -34,6 +35,13 @@ from ps_train.observe.tracking.tracking import END_SECS, STOPPED_SECS, Tracking
 log = logging.getLogger(__name__)
 
 _REPORT = "report.html"
+
+_END_SECS = 8.0
+"""Seconds for which a request waits for the end of the job."""
+
+_PAGE_SECS, _FAREWELL_SECS = 12.0, 2.5
+"""Seconds since its last request within which a page counts as open, and seconds for which the server stays for such
+pages after the end of the job: they ask for the state every 2 s."""
 
 
 class JobObserver:
@@ -61,6 +69,7 @@ class JobObserver:
         self._launcher = LauncherEvents(recorder)
         self._server: HttpServer | None = None
         self._lock, self._is_over = threading.Lock(), False
+        self._ended, self._page_at = threading.Event(), float("-inf")
         if job.status_port is not None and job.status_port >= 0:
             headers = {
                 "Cache-Control": "no-store",
@@ -101,6 +110,7 @@ class JobObserver:
             self._is_over = True
         record_event("ended", state if cause is None else f"{state}: {cause}")
         self.board.end(state, cause)
+        self._ended.set()
         path = os.path.join(self._directory, _REPORT)
         try:
             with open(path + ".new", "w", encoding="utf-8") as file:
@@ -114,15 +124,28 @@ class JobObserver:
         self.tracking.end(state, [path], STOPPED_SECS if state == "stopped" else END_SECS)
 
     def stop(self) -> None:
-        """Ends the server, for a process that goes on after its task."""
+        """Ends the server, once open pages know that the job has ended."""
         if self._server is not None:
+            if self._ended.is_set() and time.monotonic() - self._page_at < _PAGE_SECS:
+                time.sleep(_FAREWELL_SECS)
             self._server.stop()
+
+    def _history(self) -> tuple[str, str]:
+        self._page_at = time.monotonic()  # nothing else asks for the curves
+        return "application/json", json_of(self.board.history())
+
+    def _end(self) -> tuple[str, str]:
+        """Answers with the status when the job has ended, or after some seconds."""
+        self._page_at = time.monotonic()
+        self._ended.wait(_END_SECS)
+        return "application/json", json_of(self.board.status())
 
     def _routes(self) -> dict[str, Route]:
         return {
             "/": lambda: ("text/html; charset=utf-8", page()),
             "/api/status": lambda: ("application/json", json_of(self.board.status())),
-            "/api/history": lambda: ("application/json", json_of(self.board.history())),
+            "/api/history": self._history,
+            "/api/end": self._end,
             "/metrics": lambda: (prometheus.CONTENT_TYPE, prometheus.text(self.board.status())),
             "/healthz": lambda: ("text/plain; charset=utf-8", "ok\n"),
         }

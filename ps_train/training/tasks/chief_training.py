@@ -182,8 +182,11 @@ class ChiefTraining(WorkerTraining):
 
     def _show(self, progress: Progress, counters: RunCounterValues) -> None:
         self._console.progress(progress.text())
+        self.joined.observer.board.progress(progress, counters, self._shown_saves())
+
+    def _shown_saves(self) -> dict[str, Any] | None:
         saves = self._saves_report()
-        self.joined.observer.board.progress(progress, counters, saves and {**saves, "last_step": self._saver.step})
+        return saves and {**saves, "last_step": self._checkpoints.newest}
 
     def _saves_report(self) -> dict[str, Any] | None:
         saves = self._snapshots.report()
@@ -426,9 +429,10 @@ class ChiefTraining(WorkerTraining):
         super().close()
 
     def write_last_point(self) -> None:
-        """Writes the last point of the progress, if it is not written yet."""
+        """Writes the last point of the progress, if it is not written yet, and shows the last checkpoint."""
         if self._start is not None:
             self._progress.close()
+            self.joined.observer.board.saved(self._shown_saves())
 
     def save_now(self, within_secs: float) -> None:
         """Saves a checkpoint now; may be called by any thread.

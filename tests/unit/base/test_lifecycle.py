@@ -51,6 +51,7 @@ def test_a_quiet_event_does_not_reach_the_console(recorder):
     finally:
         logging.getLogger("ps_train").removeHandler(handler)
     assert [found.text for found in recorder.events()] == ["checkpoint of step 100"]
+    assert [line["text"] for line in recorder.lines()] == ["a line"], "it is no line of the log either"
     assert stream.getvalue() == "a line\n"
 
 

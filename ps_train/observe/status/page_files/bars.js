@@ -13,7 +13,8 @@ function upright({ bars, yText, xName }) {
         drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, yText(value) ?? ""),
       );
     const size = (width - left - right) / bars.length,
-      every = Math.ceil(34 / size);
+      longest = Math.max(...bars.map(({ label }) => label.length)),
+      every = Math.ceil((longest * 7 + 10) / size);
     bars.forEach(({ label, value }, index) => {
       const x = left + index * size;
       svg.append(
@@ -22,8 +23,8 @@ function upright({ bars, yText, xName }) {
           {
             x: x + size * 0.08,
             width: size * 0.84,
-            y: y(value),
-            height: Math.max(0, height - below - y(value)),
+            y: value ? Math.min(y(value), height - below - 2) : y(0), // a single one is seen, too
+            height: value ? Math.max(2, height - below - y(value)) : 0,
             class: "fill s0",
           },
           drawn("title", {}, `${label}: ${yText(value)}`),

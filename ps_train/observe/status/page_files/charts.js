@@ -98,34 +98,48 @@ function powers(low, high) {
       : ticks(low, high, 4);
 }
 
-// At most `most` points, with the extremes of those left out.
+// At most about `most` points, with the extremes of those left out.  A gap stays a gap.
 function thinned(points, most) {
   const size = Math.ceil((2 * points.length) / most);
   if (size <= 2) return points;
   const found = [];
-  for (let start = 0; start < points.length; start += size) {
-    const group = points.slice(start, start + size).filter((point) => isNumber(point[1]));
-    if (!group.length) {
-      found.push(points[start]);
-      continue;
-    }
+  let group = [];
+  const close = () => {
+    if (!group.length) return;
     const low = group.reduce((a, b) => (b[1] < a[1] ? b : a)),
       high = group.reduce((a, b) => (b[1] > a[1] ? b : a));
     found.push(...(group.indexOf(low) < group.indexOf(high) ? [low, high] : low === high ? [low] : [high, low]));
+    group = [];
+  };
+  for (const point of points) {
+    const known = isNumber(point[1]);
+    if (!known || group.length === size || (group.length && point[0] < group.at(-1)[0])) close();
+    if (known) group.push(point);
+    else if (isNumber(found.at(-1)?.[1])) found.push(point);
   }
+  close();
   return found;
 }
 
 // The line has a gap where a value is not known, and where the x goes back (a restored checkpoint).
 function pathOf(points, x, y) {
   let text = "",
-    pen = false,
+    size = 0,
     last = -Infinity;
+  const close = () => {
+    if (size === 1) text += "h.01"; // or a point between two gaps would not be seen
+    size = 0;
+  };
   for (const [at, value] of points) {
     const known = isNumber(value) && isNumber(y(value)) && isNumber(at);
-    if (known) text += `${pen && at >= last ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
-    [pen, last] = [known, known ? at : last];
+    if (!known || at < last) close();
+    if (known) {
+      text += `${size ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+      size += 1;
+    }
+    last = known ? at : -Infinity;
   }
+  close();
   return text;
 }
 

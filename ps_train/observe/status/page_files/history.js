@@ -2,11 +2,32 @@
 
 const OPEN = "Many workers: the slowest and the fastest now are named; all are in the table.";
 
+// The points of a curve over time, with one of unknown values wherever the job has made none for long.
+function withGaps(points) {
+  const pauses = points.slice(1).map(({ time }, index) => time - points[index].time);
+  const usual = [...pauses].sort((a, b) => a - b)[Math.floor(pauses.length / 2)];
+  return points.flatMap((point, index) =>
+    index && pauses[index - 1] > Math.max(5, 4 * usual)
+      ? [{ time: (points[index - 1].time + point.time) / 2 }, point]
+      : [point],
+  );
+}
+
+// The last value of a curve, and the lowest and the highest one.
+function rangeOf({ name, points }, text) {
+  const known = points.map(([, value]) => value).filter(isNumber);
+  if (!known.length) return `${name}: not known`;
+  const last = isNumber(points.at(-1)[1]) ? text(points.at(-1)[1]) : "not known now",
+    [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+  return low === high && last === text(low) ? `${name}: ${last}` : `${name}: ${last}, between ${text(low)} and ${text(high)}`;
+}
+
 function curve(parent, key, title, { x, points, series, many, marks, y, rest = {}, table }) {
   const isTime = x === "time",
     start = last.status?.start_time ?? points[0]?.time ?? 0;
   const at = (point) => (isTime ? point.time - start : point.step);
-  const pairs = ({ name, of }) => ({ name, points: (rest.points ?? points).map((point) => [at(point), of(point)]) });
+  const shown = isTime ? withGaps(points) : points;
+  const pairs = ({ name, of }) => ({ name, points: shown.map((point) => [at(point), of(point)]) });
   const xName = isTime ? "time since the start" : "step",
     xText = isTime ? duration : count;
   const drawn = series.map((one) => (one.own ? { name: one.name, points: one.own } : pairs(one)));
@@ -14,10 +35,6 @@ function curve(parent, key, title, { x, points, series, many, marks, y, rest = {
     if (figures[key]) figures[key].node.hidden = true; // another job may answer at the same port
     return;
   }
-  const ends = drawn.map(({ name, points }) => {
-    const known = points.filter(([, value]) => isNumber(value));
-    return known.length ? `${name} ${y(known[0][1])} to ${y(known.at(-1)[1])}` : `${name} not known`;
-  });
   const every = Math.max(1, Math.ceil(points.length / 100));
   const rows = () => points.filter((_, index) => (points.length - 1 - index) % every === 0);
   const made = curves({
@@ -31,7 +48,7 @@ function curve(parent, key, title, { x, points, series, many, marks, y, rest = {
   });
   figure(parent, key, title).update({
     ...made,
-    summary: `${ends.join("; ")}${rest.note ? `. ${rest.note}` : ""}`,
+    summary: `${drawn.map((one) => rangeOf(one, y)).join("; ")}${rest.note ? `. ${rest.note}` : ""}`,
     table:
       table ??
       (() => ({

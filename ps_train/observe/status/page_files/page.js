@@ -1,11 +1,14 @@
 // Puts the job's state and curves into the page, and asks for them again while somebody looks.
 
 let answered = null,
-  ended = false;
+  ended = false,
+  askHistory = () => {};
 
 function showStatus(status) {
   last.status = status;
+  const hasEnded = ENDED.includes(status.state) && !ended;
   ended = ENDED.includes(status.state);
+  if (hasEnded) askHistory(); // the last points, before the server goes
   for (const part of [showHeader, showTasks, showSteps, showEvents])
     part({
       ...status,
@@ -80,29 +83,59 @@ function poll(path, secs, take, failed) {
   for (const event of ["visibilitychange", "focus", "online"])
     (event === "visibilitychange" ? document : window).addEventListener(event, once);
   once();
+  return once;
+}
+
+// A page that is not seen asks for one thing: the end of the job, of which it is told at once.
+let isAwaitingEnd = false;
+async function awaitEnd() {
+  if (isAwaitingEnd) return;
+  isAwaitingEnd = true;
+  try {
+    while (document.hidden && !ended) takeStatus(await ask("api/end"));
+  } catch {
+    // a page that is seen again finds out what is wrong
+  } finally {
+    isAwaitingEnd = false;
+  }
+}
+
+function takeStatus(status) {
+  answered = Date.now() / 1000;
+  showStatus(status);
+  showConnection(null);
+}
+
+// A button that shows more and hides it again.
+function toggle(id, [more, less], change) {
+  const button = $(id);
+  button.addEventListener("click", () => {
+    const isShown = button.getAttribute("aria-expanded") !== "true";
+    button.setAttribute("aria-expanded", String(isShown));
+    setText(button, isShown ? less : more);
+    change(isShown);
+  });
 }
 
 function begin() {
+  $("words").replaceChildren(
+    ...Object.entries(WORDS).flatMap(([name, text]) => [element("dt", "", name), element("dd", "", text)]),
+  );
   if (isReport) {
     const { status, history } = JSON.parse($("data").textContent);
     showStatus(status);
     showHistory(history ?? {});
     setText($("connection"), "This is the report of a job that has ended.");
   } else {
-    poll(
-      "api/status",
-      2,
-      (status) => {
-        answered = Date.now() / 1000;
-        showStatus(status);
-        showConnection(null);
-      },
-      showConnection,
-    );
-    poll("api/history", 5, showHistory, () => {});
+    poll("api/status", 2, takeStatus, showConnection);
+    askHistory = poll("api/history", 5, showHistory, () => {});
+    document.addEventListener("visibilitychange", awaitEnd);
+    awaitEnd();
   }
   for (const id of ["logarithmic", "over-time"])
     $(id).addEventListener("change", () => last.history && showCurves(last.history));
+  toggle("health-all", ["Show all rules", "Show warnings only"], (isShown) => ($("health-rules").hidden = !isShown));
+  toggle("facts-all", ["More figures", "Fewer figures"], (isShown) => $("facts").classList.toggle("all", isShown));
   $("histogram-of").addEventListener("change", () => last.status && showSteps(last.status));
   let resizing = 0;
   window.addEventListener("resize", () => {

@@ -12,6 +12,8 @@ const STATES = {
   serving: ["✓", "ok"],
   silent: ["✕", "bad"],
   waiting: ["…", "muted"],
+  "waiting for the rack": ["…", "warn"],
+  ended: ["■", "muted"],
   "input ended": ["■", "muted"],
   leaving: ["■", "muted"],
   left: ["■", "muted"],
@@ -21,6 +23,27 @@ const STATES = {
 const ENDED = ["done", "stopped", "failed"];
 const HEALTH = { warn: ["▲", "warn", "warning"], unknown: ["?", "muted", "not known"], ok: ["✓", "ok", "ok"] };
 const PARTS = ["input", "pull", "compute", "push", "wait", "update", "other"];
+
+// What the words of the page mean: tooltips, and a list at its end for those who have no pointer.
+const WORDS = {
+  "Time left (ETA)": "Steps that are left, at the present speed.",
+  Waiting: "Share of the steps' time that workers waited for other workers, since the beginning of the run.",
+  "Staleness, mean": "Updates of other workers between the pull of a gradient's values and its own update.",
+  "Between racks": "Bytes of values and gradients that cross from rack to rack in a step, by the plan.",
+  "Batch size": "Examples that a worker uses in a step.",
+  "Steps ahead, at most": "How far a worker may be ahead of the slowest one.",
+  "Backup workers": "Gradients of so many of the slowest workers are not waited for.",
+  "Push codec": "How gradients are encoded on their way to the parameter servers.",
+  "Updates skipped": "Gradients that were not finite and changed nothing.",
+  "Gradients dropped": "Gradients that came too late and changed nothing.",
+  "Last save": "Step of the newest checkpoint of this process: what a fault now would go back to.",
+  "Hold of a save": "How long updates wait while a checkpoint is taken: the mean, and the longest.",
+  "Part of the plan": "Share of the bytes of all variables that a parameter server holds. The plan says which holds what.",
+  "Last heartbeat": "Time since the worker last showed that it lives.",
+  "CPU (cores)": "Cores that the process uses now.",
+  Memory: "Resident memory of the process, and the limit of its machine or container.",
+  Rack: "Workers of a rack add up their gradients on one of them, the aggregator.",
+};
 
 const figures = {},
   last = { status: null, history: null };
@@ -44,6 +67,22 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// The first ones are seen on a small screen, too.
+function showFacts(list, facts, first) {
+  while (list.children.length > facts.length) list.lastChild.remove();
+  facts.forEach(([name, value], index) => {
+    const item = list.children[index] ?? list.appendChild(element("div", "", element("dt"), element("dd")));
+    setText(item.children[0], name);
+    explain(item.children[0], name);
+    show(item.children[1], value);
+    item.classList.toggle("more", index >= first);
+  });
+}
+
+function explain(node, name) {
+  if (node.title !== (WORDS[name] ?? "")) node.title = WORDS[name] ?? "";
+}
+
 function showHeader(status) {
   const { job, state, step, max_steps: most } = status;
   const [symbol] = STATES[state] ?? ["○"];
@@ -58,16 +97,20 @@ function showHeader(status) {
     [$("progress").max, $("progress").value] = [Math.max(most, 1), Math.min(step, Math.max(most, 1))];
   const progress = isNumber(most) && isNumber(step) ? share(Math.floor((step / most) * 100) / 100) : null;
   document.title = [progress, state, job.model ?? "ps_train"].filter((part) => part !== null).join(" · ");
-  const save = status.save ?? {};
+  const save = status.save ?? {},
+    isOver = ENDED.includes(state),
+    known = (value) => value ?? undefined; // what is not known does not apply to the job
   const facts = [
     ["Mode", job.update],
     ["Step", isNumber(most) ? `${count(step) ?? "–"} of ${count(most)}` : count(step)],
-    ["Time left (ETA)", ENDED.includes(state) ? "ended" : most === null ? "no end set" : duration(status.eta_secs)],
-    ["Running for", duration(status.elapsed_secs)],
+    ["Time left (ETA)", isOver ? "ended" : most === null ? "no end set" : duration(status.eta_secs)],
     ["Loss", number(status.loss)],
-    ["Steps/s", number(status.steps_per_sec)],
-    ["Examples/s", number(status.examples_per_sec)],
+    ["Examples/s", isOver ? known(number(status.examples_per_sec)) : number(status.examples_per_sec)],
     ...Object.entries(status.metrics ?? {}).map(([name, value]) => [name, number(value)]),
+  ];
+  const more = [
+    ["Running for", duration(status.elapsed_secs)],
+    ["Steps/s", isOver ? known(number(status.steps_per_sec)) : number(status.steps_per_sec)],
     [
       "Between racks",
       status.core
@@ -82,24 +125,20 @@ function showHeader(status) {
         ? `${count(status.batch_size)} of ${job.batch_size}`
         : (count(job.batch_size) ?? job.batch_size),
     ],
-    ["Steps ahead, at most", count(status.max_steps_ahead)],
-    ["Backup workers", count(status.backup_workers)],
-    ["Push codec", status.push_codec ?? undefined],
-    ["Updates skipped", count(status.skipped)],
-    ["Gradients dropped", count(status.dropped)],
+    ["Steps ahead, at most", known(count(status.max_steps_ahead))],
+    ["Backup workers", known(count(status.backup_workers))],
+    ["Push codec", known(status.push_codec)],
+    ["Updates skipped", known(count(status.skipped))],
+    ["Gradients dropped", known(count(status.dropped))],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],
     [
       "Hold of a save",
       save.count ? `${duration(save.hold_secs_mean) ?? "–"}, most ${duration(save.hold_secs_max) ?? "–"}` : undefined,
     ],
-  ].filter(([, value]) => value !== undefined);
-  const list = $("facts");
-  while (list.children.length > facts.length) list.lastChild.remove();
-  facts.forEach(([name, value], index) => {
-    const item = list.children[index] ?? list.appendChild(element("div", "", element("dt"), element("dd")));
-    setText(item.children[0], name);
-    show(item.children[1], value);
-  });
+  ];
+  const applies = ([, value]) => value !== undefined;
+  const shown = facts.filter(applies);
+  showFacts($("facts"), [...shown, ...more.filter(applies)], shown.length);
   setText(
     $("about"),
     "Times of day are this machine's; " +
@@ -118,14 +157,21 @@ function showHealth(rules) {
   const order = Object.keys(HEALTH);
   const sorted = [...rules].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
   const many = (state) => rules.filter((rule) => rule.state === state).length;
-  const warnings = many("warn");
+  const warnings = sorted.filter(({ state }) => state === "warn");
   setText(
     $("health-summary"),
     !rules.length
       ? "No rule has been looked at yet."
-      : `${warnings ? `▲ ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "✓ No warning"}, ` +
+      : `${warnings.length ? `▲ ${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"}` : "✓ No warning"}, ` +
           `${many("ok")} ok, ${many("unknown")} not known.`,
   );
+  const list = $("warnings");
+  while (list.children.length > warnings.length) list.lastChild.remove();
+  warnings.forEach(({ text, advice }, index) => {
+    const item = list.children[index] ?? list.appendChild(element("li", "", element("strong"), element("p")));
+    setText(item.children[0], `▲ ${text}`);
+    setText(item.children[1], advice ?? "");
+  });
   fill(
     $("health-table").tBodies[0],
     sorted.map((rule) => {
@@ -143,35 +189,50 @@ function showHealth(rules) {
 
 function showTasks({ ps, workers, job }) {
   const rest = (task) => [bytes(task.sent_bytes_per_sec), bytes(task.received_bytes_per_sec)];
-  fill(
-    $("ps-table").tBodies[0],
-    ps.map((task) => [
-      task.task,
-      stateOf(task.state),
-      number(task.cpu),
-      memory(task.rss_bytes, task.memory_limit_bytes),
-      ...rest(task),
-      isNumber(task.share)
-        ? { text: `${share(task.share)} (${bytes(task.variable_bytes) ?? "–"})`, bar: task.share }
-        : null,
-      count(task.variables),
-      task.address,
-    ]),
-  );
-  fill(
-    $("workers-table").tBodies[0],
-    workers.map((task) => [
-      task.is_chief ? `${task.task} (chief)` : task.task,
-      stateOf(task.state),
+  const plan = (task) => [
+    isNumber(task?.share)
+      ? { text: `${share(task.share)} (${bytes(task.variable_bytes) ?? "–"})`, bar: task.share }
+      : null,
+    count(task?.variables),
+  ];
+  const hosted = new Map(workers.filter((task) => task.ps).map((task) => [task.ps, task])); // one process, one row
+  const servers = ps.filter(({ task }) => !hosted.has(task));
+  $("ps").hidden = $("ps-link").hidden = !servers.length && hosted.size > 0;
+  const shownPs = servers.map((task) => [
+    task.task,
+    stateOf(task.state),
+    number(task.cpu),
+    memory(task.rss_bytes, task.memory_limit_bytes),
+    ...rest(task),
+    ...plan(task),
+    task.address,
+  ]);
+  const shownWorkers = workers.map((task) => {
+    const own = ps.find((one) => one.task === task.ps),
+      isSilent = own?.state === "silent" && task.state !== "lost";
+    return [
+      [task.task, task.is_chief ? " (chief)" : "", own ? `, ${own.task}` : ""].join(""),
+      stateOf(isSilent ? "silent" : task.state),
       isNumber(task.heartbeat_age_secs) ? `${duration(task.heartbeat_age_secs)} ago` : null,
       number(task.examples_per_sec),
       number(task.steps_per_sec),
       number(task.cpu),
       memory(task.rss_bytes, task.memory_limit_bytes),
       ...rest(task),
-      task.location,
-    ]),
-  );
+      task.rack ? `${task.rack}${task.is_aggregator ? ", aggregator" : ""}` : null,
+      ...plan(own),
+      task.location?.replace(`${task.task} on `, ""),
+    ];
+  });
+  for (const [name, rows] of [
+    ["ps-table", shownPs],
+    ["workers-table", shownWorkers],
+  ]) {
+    const body = $(name).tBodies[0];
+    for (const head of body.parentNode.tHead.rows[0].cells) explain(head, head.textContent);
+    fill(body, rows);
+    hideEmptyColumns(body, rows);
+  }
   const states = new Map(),
     named = (state) =>
       STATES[state]?.[1] === "bad"
@@ -183,7 +244,7 @@ function showTasks({ ps, workers, job }) {
   for (const { state } of workers) states.set(state, (states.get(state) ?? 0) + 1);
   setText(
     $("workers-summary"),
-    `${workers.length} of ${job.num_workers ?? "?"} workers: ` +
+    `${hosted.size ? "Each worker is a parameter server too. " : ""}${workers.length} of ${job.num_workers ?? "?"} workers: ` +
       `${[...states].map(([state, many]) => `${many} ${state}${named(state)}`).join(", ") || "none"}.`,
   );
 }
@@ -269,6 +330,18 @@ function showSteps({ step_time: times, waiting, staleness }) {
   else if (figures.staleness) figures.staleness.node.hidden = true;
 }
 
+// Bins of whole numbers as [first, last]: one for each number of a short range, else each twice as wide as the one
+// before, so that a few large numbers do not make one bar of all others.
+function bins(low, high) {
+  const isLong = high - low >= 20,
+    found = [];
+  for (let first = isLong ? 0 : low, end = first; first <= high; first = end + 1) {
+    end = isLong && first > 4 ? 2 * first - 2 : first;
+    if (end >= low) found.push([first, Math.min(end, high)]);
+  }
+  return found;
+}
+
 function showStaleness(staleness) {
   const select = $("histogram-of"),
     workers = Object.keys(staleness.per_worker ?? {});
@@ -284,14 +357,10 @@ function showStaleness(staleness) {
   const counts = Object.entries(chosen.histogram ?? {})
     .map(([value, times]) => [Number(value), times])
     .sort((a, b) => a[0] - b[0]);
-  const [low, high] = [counts[0]?.[0] ?? 0, counts.at(-1)?.[0] ?? 0],
-    size = Math.ceil((high - low + 1) / 40);
-  const bars = [];
-  for (let start = low; start <= high; start += size)
-    bars.push({
-      label: size > 1 ? `${start}–${start + size - 1}` : String(start),
-      value: counts.reduce((sum, [value, times]) => sum + (value >= start && value < start + size ? times : 0), 0),
-    });
+  const bars = bins(counts[0]?.[0] ?? 0, counts.at(-1)?.[0] ?? 0).map(([first, end]) => ({
+    label: first === end ? String(first) : `${first}–${end}`,
+    value: counts.reduce((sum, [value, times]) => sum + (value >= first && value <= end ? times : 0), 0),
+  }));
   const row = (name, of) => [name, number(of.mean), number(of.p95), number(of.max), share(of.conflict_rate)];
   figure("step-charts", "staleness", "Staleness of gradients").update({
     ...upright({ bars, yText: number, xName: "updates between pull and apply" }),
@@ -324,12 +393,16 @@ function showEvents(status) {
     $("events-table").tBodies[0],
     events.map(({ time, kind, task, text }) => {
       const [symbol, look] = EVENTS[kind] ?? ["○", "muted"];
-      return [clock(time), { text: kind, symbol, kind: look }, task || null, { text, className: "wide" }];
+      return [clock(time), { text: kind, symbol, kind: look }, task, { text, className: "wide" }];
     }),
   );
+  const isEvent = (line) => events.some(({ time, text }) => text === line.text && Math.abs(time - line.time) < 1);
   fill(
     $("log-table").tBodies[0],
-    [...status.log].reverse().map(({ time, level, text }) => [
+    [...status.log]
+      .filter((line) => !isEvent(line))
+      .reverse()
+      .map(({ time, level, text }) => [
       clock(time),
       {
         text: level,

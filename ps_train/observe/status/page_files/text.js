@@ -77,6 +77,16 @@ function show(node, value) {
   }
 }
 
+// Hides the columns of a table in which no row has a value: what does not apply to a job is not shown.
+function hideEmptyColumns(body, rows) {
+  const isEmpty = (value) => value === null || value === undefined || value === "";
+  [...body.parentNode.tHead.rows[0].cells].forEach((head, column) => {
+    const hidden = rows.length > 0 && rows.every((cells) => isEmpty(cells[column]));
+    head.hidden = hidden;
+    if (rows.length) for (const row of body.rows) row.cells[column].hidden = hidden;
+  });
+}
+
 function fill(body, rows, empty = "none yet") {
   const columns = body.parentNode.tHead.rows[0].cells.length;
   const lines = rows.length ? rows : [[{ text: empty, kind: "muted", className: "plain" }]];

@@ -134,6 +134,18 @@ def test_the_first_end_counts_and_stops_the_clock():
     assert last["elapsed_secs"] == first["elapsed_secs"]
 
 
+def test_the_last_save_and_its_step_are_shown_after_the_last_progress():
+    saves = {"count": 3, "hold_secs_mean": 0.1, "last_step": 1234}
+    board = board_of()
+    board.saved(None)
+    assert (board.status()["step"], board.status()["save"]) == (None, None)
+    board.saved(saves)
+    assert (board.status()["step"], board.status()["save"]["last_step"]) == (1234, 1234)
+    board.progress(progress_of(1300), counters_of(), {**saves, "last_step": 1300})
+    board.saved(saves)
+    assert (board.status()["step"], board.status()["loss"]) == (1300, 0.5)
+
+
 def test_a_ps_has_its_part_of_the_plan_and_what_it_says_of_itself():
     board = board_of()
     for uptime, sent in ((10.0, 0.0), (12.0, 4e6)):

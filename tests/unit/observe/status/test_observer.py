@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
+import time
 import urllib.request
 
 import pytest
@@ -112,3 +114,30 @@ def test_a_report_that_cannot_be_written_and_records_that_cannot_be_read_do_no_h
     (tmp_path / "report.html").mkdir()
     observer.end("done")
     assert observer.board.status()["state"] == "done"
+
+
+def test_an_open_page_hears_of_the_end_before_the_server_goes(observe):
+    observer = observe(status_port=0)
+    address = started(observer).split()[1]
+    get(address, "api/history")  # a page that is seen
+    heard = []
+    hidden = threading.Thread(target=lambda: heard.append(json.loads(get(address, "api/end")[1])))
+    hidden.start()
+    observer.end("done")
+    hidden.join(20)
+    assert [status["state"] for status in heard] == ["done"]
+    stopping = threading.Thread(target=observer.stop)
+    stopping.start()
+    assert json.loads(get(address, "api/status")[1])["state"] == "done"
+    stopping.join(20)
+    with pytest.raises(OSError, match=r"refused|reset"):
+        get(address, "api/status")
+
+
+def test_a_job_that_nobody_looks_at_does_not_wait_for_pages(observe, monkeypatch):
+    observer = observe(status_port=0)
+    address = started(observer).split()[1]
+    get(address, "api/status")  # such as a progress bar
+    monkeypatch.setattr(time, "sleep", lambda secs: pytest.fail("it waits"))
+    observer.end("done")
+    observer.stop()
