@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.abc
+import logging
 import os
 import sys
 import tempfile
@@ -21,6 +22,12 @@ from types import ModuleType
 from ps_train.base.errors import PsTrainError
 from ps_train.base.private_tf import KERAS_CODE
 
+LOG_LEVEL_VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
+"""Environment variable with the level of TensorFlow's C++ log, which is read at its import."""
+
+QUIET = "3"
+"""The level without errors: TensorFlow logs a missing GPU as one."""
+
 _KERAS = "keras"
 
 
@@ -28,12 +35,21 @@ def import_tensorflow(verbose: bool) -> None:
     """Imports TensorFlow.
 
     Its C++ part writes to file descriptor 2 before its log level applies.  That text is shown only if the import fails.
+    Later lines of the C++ part, such as those about a missing GPU, are left out unless TF_CPP_MIN_LOG_LEVEL is set.
 
     Args:
-      verbose: shows the text in any case.
+      verbose: shows the text and the later lines in any case.
     """
+    if not verbose:
+        os.environ.setdefault(LOG_LEVEL_VARIABLE, QUIET)
     with _without_keras(), contextlib.nullcontext() if verbose else _captured_stderr():
         import tensorflow  # noqa: F401
+
+
+def import_quietly() -> None:
+    """Imports TensorFlow for a command in which only ps_train uses it: its Python log has errors only, too."""
+    import_tensorflow(verbose=False)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 class _BlockedModule(importlib.abc.MetaPathFinder):

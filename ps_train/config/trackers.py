@@ -47,7 +47,7 @@ def is_installed(module: str) -> bool:
 
 
 def tensorboard_command(directory: str) -> str:
-    """Returns the command that shows the event files of a directory, and how to install TensorBoard where it is missing.
+    """Returns the command that shows event files, with the installation of TensorBoard where it is missing.
 
     TensorFlow 2.21 no longer brings TensorBoard.
     """

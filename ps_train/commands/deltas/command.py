@@ -17,7 +17,7 @@ from ps_train.base import malloc
 from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
-from ps_train.base.tf_import import import_tensorflow
+from ps_train.base.tf_import import import_quietly
 from ps_train.config.paths import check_local
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ def _run(
         for name, paths in vars(given).items():
             for path in paths if isinstance(paths, list) else [paths]:
                 check_local(name, path)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         malloc.return_large_blocks(os.environ)
-        import_tensorflow(verbose=False)
+        import_quietly()
         work(given, console)
         return EXIT_DONE
 

@@ -18,7 +18,8 @@ from typing import Any
 from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DataError
-from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive, prepare_tensorflow
+from ps_train.base.tf_import import import_quietly
+from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive
 
 _ALL = "all rows"
 
@@ -50,7 +51,7 @@ def _parser() -> CommandParser:
 
 
 def _run(given: argparse.Namespace, console: Console) -> int:
-    prepare_tensorflow()
+    import_quietly()
     import numpy as np
 
     from ps_train.commands.scoring.statistics import Pair, intervals

@@ -23,7 +23,7 @@ from typing import Any
 from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
-from ps_train.base.tf_import import import_tensorflow
+from ps_train.base.tf_import import import_quietly
 from ps_train.commands.launch.child_process import signal_at_parents_end
 from ps_train.commands.scoring.formats import FORMATS
 from ps_train.config.paths import local_path
@@ -115,17 +115,8 @@ def _named_values(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def prepare_tensorflow() -> None:
-    """Imports TensorFlow without its messages."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    import_tensorflow(verbose=False)
-    import logging
-
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-
-
 def _run(given: argparse.Namespace, console: Console) -> int:
-    prepare_tensorflow()
+    import_quietly()
     from ps_train.commands.scoring.resumable import Plan, Progress, Scoring, check_target
 
     columns = None if given.columns is None else names(given.columns)
@@ -179,7 +170,7 @@ def _start_worker(plan: bytes, threads: int, parent: int) -> None:
     signal_at_parents_end(signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the call
         os._exit(EXIT_FAILED)
-    prepare_tensorflow()
+    import_quietly()
     from ps_train.commands.scoring.resumable import Scoring
 
     _scoring = Scoring(pickle.loads(plan), threads)  # its class imports TensorFlow

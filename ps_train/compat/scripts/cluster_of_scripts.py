@@ -19,7 +19,7 @@ from ps_train.base.console import Console
 from ps_train.base.deprecations import ALL, NONE
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
-from ps_train.base.tf_import import import_tensorflow
+from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET, import_tensorflow
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import Child, describe_exit, start_process
 from ps_train.commands.launch.port_reservation import PortReservation
@@ -163,4 +163,4 @@ class _ClusterRun(Supervisor):
 
 def current_environment() -> dict[str, str]:
     """Returns this process's environment, with TensorFlow's log for errors only unless it says otherwise."""
-    return {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    return {LOG_LEVEL_VARIABLE: QUIET, **os.environ}

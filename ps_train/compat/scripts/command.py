@@ -21,6 +21,7 @@ from ps_train.base.deprecations import ALL
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
 from ps_train.base.errors import EXIT_CONFIG, PsTrainError
 from ps_train.base.network_interfaces import ALLOW_VARIABLE, refuse_public_ports
+from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET
 from ps_train.compat.scripts import cluster_of_scripts
 from ps_train.compat.scripts.cluster_of_scripts import ScriptJob
 from ps_train.compat.scripts.script_process import run_script
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str]) -> int:
                 return EXIT_CONFIG
             if given.verbose:
                 os.environ[DEPRECATIONS] = ALL
+            else:
+                os.environ.setdefault(LOG_LEVEL_VARIABLE, QUIET)  # as the tasks of a whole cluster
             return run_script(given.script, given.arguments, given.compat, given.is_module)
         refuse_public_ports("the cluster of the script")  # also where its servers are TensorFlow's own
         job = ScriptJob(

@@ -76,3 +76,31 @@ def test_what_the_import_prints_is_kept_back_unless_it_fails_or_is_asked_for(pac
     failed = run(BEGIN + IMPORT, packages, BROKEN="1")
     assert failed.returncode == 1
     assert failed.stderr.startswith("chatter\n") and "ImportError: a library is missing" in failed.stderr
+
+
+VERBS = {
+    "predict": ["--export_dir=ex", "--data=d.csv", "--to=o.csv"],
+    "compare": ["a", "b", "--data=d.csv"],
+    "delta": ["a", "b", "--to=c"],
+    "apply": ["a", "b", "--to=c"],
+    "doctor": [],
+    "tune": ["--objective=loss", "--space=learning_rate:0.1..1"],
+    "run": ["script.py"],
+    "run whole": ["--num_ps=1", "--num_workers=1", "script.py"],
+    "": ["--max_steps=1", "--dry_run", "--warm_start=a"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_command_keeps_back_what_tensorflow_says_of_a_machine_without_a_gpu(
+    verb: str, tmp_path: pathlib.Path
+) -> None:
+    told = tmp_path / "told"
+    code = f"import os; open({str(told)!r}, 'w').write(os.environ.get('TF_CPP_MIN_LOG_LEVEL', 'unset')); os._exit(7)"
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "tensorflow.py").write_text(code)
+    (tmp_path / "script.py").write_text("import tensorflow")
+    command = [sys.executable, "-m", "ps_train", *verb.split()[:1], *VERBS[verb]]
+    environ = {"PYTHONPATH": f"{tmp_path}/packages:{pathlib.Path(__file__).parents[3]}"}
+    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=100)
+    assert told.read_text() == "3", ended.stderr
