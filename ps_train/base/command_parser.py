@@ -8,6 +8,7 @@ parser.parse_args([])           # ConfigError: … --hosts: see python -m ps_tra
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -31,8 +32,19 @@ class CommandParser(argparse.ArgumentParser):
         self.option_names: list[str] = []
         super().__init__(prog, allow_abbrev=False, **others)
 
-    def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
-        """Adds an option, as the base class does."""
+    def add_argument(self, *names: Any, may_be_empty: bool = False, **about: Any) -> argparse.Action:
+        """Adds an option, as the base class does.
+
+        Args:
+          *names: its names, or that of a positional argument.
+          may_be_empty: allows an empty text, which an unset variable of a shell gives.
+          **about: further arguments of the base class.
+        """
+        is_text = not {"type", "choices"} & about.keys() and about.get("action", "store") in ("store", "append")
+        if is_text and not may_be_empty and about.get("nargs") != argparse.REMAINDER:
+            about["type"] = functools.partial(_not_empty, names[-1])
+            if about.get("default") == "":
+                about["default"] = _Default()
         action = super().add_argument(*names, **about)
         self.option_names += [name.removeprefix("--") for name in action.option_strings]
         return action
@@ -40,6 +52,18 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError with the message and the command that explains the flags."""
         raise ConfigError(f"{message}: see {self.prog} --help.")
+
+
+class _Default(str):
+    """The empty text as a default, which argparse converts as it does a given text."""
+
+
+def _not_empty(name: str, text: str) -> str:
+    """Returns the text; raises ConfigError for an empty one that is not the default."""
+    if not text and not isinstance(text, _Default):
+        about = name if name.startswith("-") else name.upper()
+        raise ConfigError(f"{about} is empty, as is an unset variable: give it a value, or leave it out.")
+    return str(text)
 
 
 def run_command(work: Callable[[], int], console: Console) -> int:

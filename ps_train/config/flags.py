@@ -223,6 +223,10 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
 
 def _value_of(field: dataclasses.Field[Any], values: flags.FlagValues, where: str) -> Any:
     value = values[field.name].value
+    if _means_the_default(field, value):
+        raise ConfigError(
+            f"{field.name}='' (from {where}) is empty, as is an unset variable: give it a value, or leave it out."
+        )
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, str):
@@ -231,6 +235,13 @@ def _value_of(field: dataclasses.Field[Any], values: flags.FlagValues, where: st
     if name.startswith("--") and name.removeprefix("--").removeprefix("no") in values:
         raise ConfigError(f"--{field.name} (from {where}) has no value: it is followed by {name}.")
     return parse_value(field, value, where)
+
+
+def _means_the_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    """Returns whether a flag was given without a value, where its check would take that for the default."""
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else ["a truth value"]
+    empty = "" if isinstance(value, str) else ()
+    return kind_of(field) in (str, tuple) and not any(texts) and field.metadata["check"].accepts(empty)
 
 
 def _define() -> flags.FlagValues:

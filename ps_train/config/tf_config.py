@@ -17,6 +17,8 @@ from ps_train.config.validators import is_number
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 
+_EXAMPLE = '{"ps": ["a:2222"], "worker": ["b:2222", "c:2222"]}'
+
 
 class FoundCluster(NamedTuple):
     """The part of a job that the environment describes: fields of the Job and of the Task, and their source."""
@@ -53,6 +55,8 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if "model_dir" in config:
         if not isinstance(config["model_dir"], str):
             raise ConfigError(f"TF_CONFIG model_dir is {shown(config['model_dir'])}: use the path of a directory.")
+        if not config["model_dir"].strip():
+            raise ConfigError("TF_CONFIG model_dir is empty: give it the path of a directory, or leave it out.")
         job_fields["model_dir"] = config["model_dir"]
     return job_fields, _parse_task(_mapping(config.get("task", {}), "TF_CONFIG task"))
 
@@ -76,8 +80,8 @@ def read_cluster_file(path: str, ps_on_workers: bool = False) -> dict[str, Any]:
         raise ConfigError(f"{where} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     found = _parse_json(text, where)
     fields = _parse_hosts(_mapping(found.get("cluster", found), where), where)
-    if "ps_hosts" not in fields and not ps_on_workers:
-        raise ConfigError(f'{where} names no ps: use {{"ps": ["a:2222"], "worker": ["b:2222", "c:2222"]}}.')
+    if not fields.get("ps_hosts") and not ps_on_workers:
+        raise ConfigError(f"{where} names no ps: use {_EXAMPLE}.")
     return fields
 
 
@@ -103,6 +107,8 @@ def _parse_hosts(cluster: Mapping[str, Any], where: str) -> dict[str, Any]:
         if name not in _LISTS:
             raise ConfigError(f"{where} has the unknown job {shown(name)}: use ps, worker, chief (or master).")
         fields[_LISTS[name]] = _addresses(name, hosts, f"{where} {name}")
+    if fields and not any(fields.values()):
+        raise ConfigError(f"{where} has no address: use lists such as {_EXAMPLE}.")
     return fields
 
 

@@ -47,8 +47,10 @@ def _parser() -> CommandParser:
     add_data_flags(parser)
     parser.add_argument("--to", required=True, metavar="FILE", help="the result; its name gives its format")
     parser.add_argument("--to_format", choices=FORMATS, default="", help="format of the result [by its name]")
-    parser.add_argument("--columns", metavar="NAME,...", help="columns of the data in the result [all]")
-    parser.add_argument("--prefix", default="", help="what the names of predictions begin with")
+    parser.add_argument(
+        "--columns", metavar="NAME,...", may_be_empty=True, help="columns of the data in the result [all]"
+    )
+    parser.add_argument("--prefix", default="", may_be_empty=True, help="what the names of predictions begin with")
     parser.add_argument("--signature", default="", help="signature of the SavedModel [serving_default]")
     parser.add_argument("--batch_size", type=positive, default=4096, help="rows of one call of the model [4096]")
     parser.add_argument("--num_workers", type=positive, default=1, help="processes that predict [1]")

@@ -28,6 +28,32 @@ def test_an_error_is_one_line_that_names_the_help(arguments: list[str], said: st
     assert str(found.value) == said
 
 
+EMPTY = " is empty, as is an unset variable: give it a value, or leave it out."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--by=", "file"], "--by" + EMPTY),
+        (["--by", "", "file"], "--by" + EMPTY),
+        (["--space=a", "--space=", "file"], "--space" + EMPTY),
+        ([""], "NAME" + EMPTY),
+    ],
+)
+def test_an_empty_text_is_not_taken_for_the_default(arguments: list[str], said: str) -> None:
+    parser = CommandParser("python -m a.command")
+    parser.add_argument("name")
+    parser.add_argument("--by", default="")
+    parser.add_argument("--space", action="append", default=[])
+    parser.add_argument("--prefix", default="", may_be_empty=True)
+    with pytest.raises(ConfigError) as found:
+        parser.parse_args(arguments)
+    assert str(found.value) == said
+    given = parser.parse_args(["file", "--prefix="])
+    assert (given.name, given.by, given.space, given.prefix) == ("file", "", [], "")
+    assert type(given.by) is str
+
+
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [

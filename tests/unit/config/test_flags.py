@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config import flags
-from ps_train.config.fields import job_fields
+from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.training_fields import OPTIMIZERS
 
@@ -120,6 +120,23 @@ def test_a_whole_number_beyond_64_bits_is_refused_with_the_largest(text):
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e999"])
 def test_a_number_that_is_not_finite_is_refused(text):
     assert "use a finite number above 0" in refusal([f"--learning_rate={text}"])
+
+
+TEXTS = [field.name for field in (*job_fields(Task), *job_fields(Job)) if kind_of(field) in (str, tuple)]
+"""Flags that an unset variable of a shell could leave without a value."""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_flag_takes_an_empty_text_for_its_default(name, flagfile):
+    message = refusal([f"--{name}="])
+    assert message.startswith(f"{name}='' (from the command line) is ")
+    argument = flagfile("--seed=3", f"--{name}=")
+    assert refusal([argument]).startswith(f"{name}='' (from {argument.partition('=')[2]}:2) is ")
+    assert refusal([flagfile(f"--{name}=a:1"), f"--{name}="]).startswith(f"{name}='' (from the command line) is ")
+
+
+def test_an_argument_of_the_model_may_be_empty():
+    assert flags.parse(["--model_arg=name="], {}).job.model_arg == ("name=",)
 
 
 def test_a_flag_without_its_value_does_not_take_the_next_flag_for_it():

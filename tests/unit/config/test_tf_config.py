@@ -9,7 +9,7 @@ import pytest
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.config.job import Job, Task
-from ps_train.config.tf_config import parse_tf_config
+from ps_train.config.tf_config import parse_tf_config, read_cluster_file
 
 
 def tf_config(config):
@@ -98,6 +98,21 @@ class TestTfConfig:
     def test_what_is_not_needed_is_ignored(self):
         config = {"cluster": {"ps": ["p:1"], "worker": ["w:1"]}, "task": {"type": "ps", "index": 0, "trial": "1"}}
         assert tf_config({**config, "environment": "cloud", "rpc_layer": "grpc", "job": {}}) == tf_config(config)
+
+    @pytest.mark.parametrize("model_dir", ["", " "])
+    def test_an_empty_model_dir_is_refused(self, model_dir):
+        with pytest.raises(ConfigError, match="TF_CONFIG model_dir is empty: give it the path of a directory"):
+            tf_config({"cluster": {"ps": ["p:1"]}, "model_dir": model_dir})
+
+    @pytest.mark.parametrize("cluster", [{"ps": [], "worker": []}, {"ps": [], "worker": ["a:1"]}])
+    def test_a_cluster_file_without_a_ps_is_refused(self, cluster, tmp_path):
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        with pytest.raises(ConfigError, match=r"cluster.json (has no address|names no ps): use "):
+            read_cluster_file(str(tmp_path / "cluster.json"))
+
+    def test_lists_without_an_address_are_refused(self):
+        with pytest.raises(ConfigError, match="TF_CONFIG cluster has no address: use lists such as"):
+            tf_config({"cluster": {"ps": [], "worker": []}})
 
     def test_a_model_dir_is_understood(self):
         assert tf_config({"cluster": {"ps": ["p:1"]}, "model_dir": "gs://x"})[0]["model_dir"] == "gs://x"
