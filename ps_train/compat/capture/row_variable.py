@@ -23,7 +23,7 @@ from ps_train.compat.capture.program import CaptureError
 from ps_train.engine.variables.model_variable import ModelVariable
 from ps_train.modeling.tables.distributions import constant_of, distribution_of
 from ps_train.modeling.tables.row_index import row_indices
-from ps_train.modeling.tables.row_source import rows_at, rows_to_differentiate
+from ps_train.modeling.tables.row_source import rows_at, rows_to_differentiate, whole_table
 from ps_train.modeling.tables.table import Table
 
 _DEVIATION_OF_TRUNCATED = 0.87962566103423978
@@ -63,12 +63,18 @@ def _scaled(initializer: Any, shape: Sequence[int]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class LookedUp(Table):
-    """The table behind a variable that is only looked up; `is_vector` for a variable of one dimension."""
+    """The table behind a variable of which a step reads only rows.
+
+    Attributes:
+      is_vector: True for a variable of one dimension.
+      is_read_whole: True if operations that no step needs read all rows, such as a summary's.
+    """
 
     allows_dense_updates: ClassVar[bool] = True
     has_natural_order: ClassVar[bool] = True
 
     is_vector: bool = False
+    is_read_whole: bool = False
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -127,11 +133,21 @@ class RowVariable(ModelVariable, _ResourceVariable):
         """A tensor on the worker, for operations that must be placed with the variable."""
         return self._tensor
 
-    def _whole(self, *_: Any, **__: Any) -> Any:
+    def _no_whole(self, *_: Any, **__: Any) -> Any:
         raise CaptureError(f"variable {self._key} is looked up at one call of the model_fn, and read whole at another")
 
-    value = read_value = as_tensor = gather_nd = initialized_value = read_value_no_copy = _whole
-    __tf_tensor__ = __getitem__ = _whole
+    def _whole(self, *_: Any, **__: Any) -> Any:
+        if not getattr(self._table, "is_read_whole", False):
+            self._no_whole()
+        with v1.variable_scope(self._root, reuse=v1.AUTO_REUSE, auxiliary_name_scope=False):
+            return whole_table(self._table)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Returns a part of the whole value."""
+        return self._whole()[key]
+
+    value = read_value = as_tensor = read_value_no_copy = __tf_tensor__ = _whole
+    gather_nd = initialized_value = _no_whole
 
 
 def _convert(variable: RowVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:

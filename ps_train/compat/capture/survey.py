@@ -32,12 +32,15 @@ from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs
 from ps_train.data.pipeline import training_batches
+from ps_train.engine.variables.assigned_variables import writers
+from ps_train.engine.variables.copied_functions import FunctionLibrary
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.tables.given_rows import values_come_later
 
 _KEYS = v1.GraphKeys
 _READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
+_WRITES_OF_ROWS = ("ResourceSparseApply", "ResourceScatter")
 _KNOWN_OPTIMIZERS = ("tensorflow.", "ps_train.")
 _HARMLESS = ("NoOp", "Identity", "Const")
 
@@ -117,7 +120,9 @@ def survey_program(program: Program) -> Survey:
         of_model = {
             name: one for name, one in made.initializers.items() if read_by_hooks.isdisjoint({name, id(one[0])})
         }
-        looked_up = _looked_up(of_model, recorder.applied, savers.operations)
+        step_of = [getattr(spec.train_op, "op", spec.train_op), spec.loss.op]
+        runs = {op for end in step_of for op in ancestors(end, with_control=True)}
+        looked_up = _looked_up(of_model, recorder.applied, savers.operations, runs)
         return Survey(
             looked_up=looked_up,
             groups=[_group(applied) for applied in recorder.applied],
@@ -145,9 +150,19 @@ def _group(applied: AppliedGradients) -> Group:
 
 
 def _looked_up(
-    made: Mapping[str, tuple[Any, Any, Any]], applied: Sequence[AppliedGradients], of_savers: Collection[tf.Operation]
+    made: Mapping[str, tuple[Any, Any, Any]],
+    applied: Sequence[AppliedGradients],
+    of_savers: Collection[tf.Operation],
+    runs: Collection[tf.Operation],
 ) -> dict[str, LookedUp]:
-    """Returns the table of each variable whose rows are all that the model reads, beside its savers' operations."""
+    """Returns the table of each variable whose rows are all that a step reads, beside the savers' operations.
+
+    Args:
+      made: see `MadeVariables.initializers`.
+      applied: the calls of `apply_gradients`.
+      of_savers: the operations of the model's savers.
+      runs: the operations that every step runs.  Others, such as a summary's, may read a variable whole.
+    """
     trained = {name for call in applied for name in call.gradients}
     found = {}
     for name, (variable, initializer, _) in made.items():
@@ -157,9 +172,12 @@ def _looked_up(
         if not any(isinstance(call.gradients.get(name), tf.IndexedSlices) for call in applied):
             continue
         of_rows = row_initializer(initializer, shape.as_list())
-        if of_rows is not None and _gives_only_rows(variable, of_savers):
+        if of_rows is not None and _gives_only_rows(variable, of_savers, runs):
+            is_read = bool(_whole_readers(variable, of_savers) - set(runs))
             width, is_vector = (1, True) if shape.rank == 1 else (shape[1], False)
-            found[name] = LookedUp(name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector)
+            found[name] = LookedUp(
+                name, width, rows=int(shape[0]), initializer=of_rows, is_vector=is_vector, is_read_whole=is_read
+            )
     while late := _looked_up_late({name: _lookups(made[name][0]) for name in found}):
         for name in late:
             del found[name]
@@ -202,21 +220,33 @@ def _looked_up_late(lookups: Mapping[str, Sequence[tf.Operation]]) -> list[str]:
     return sorted(late)
 
 
-def _gives_only_rows(variable: Any, of_savers: Collection[tf.Operation]) -> bool:
-    """Returns True if operations of the model read rows of a variable, and none reads or writes it whole."""
-    rows = False
-    for reader in variable.handle.consumers():
-        if reader in of_savers:
-            continue
-        if reader is variable.initializer or reader.type.startswith(("ResourceSparseApply", "ResourceScatter")):
-            continue
-        used = any(user not in of_savers for output in reader.outputs for user in output.consumers())
-        if reader.type == "ReadVariableOp" and not used:
-            continue
-        if reader.type not in _READS_OF_ROWS and not _is_update(reader):
+def _gives_only_rows(variable: Any, of_savers: Collection[tf.Operation], runs: Collection[tf.Operation]) -> bool:
+    """Returns True if operations of the model read rows of a variable, and none of a step reads or writes it whole."""
+    others = _whole_readers(variable, of_savers)
+    if others & set(runs):
+        return False
+    if others:
+        library = FunctionLibrary.of(v1.get_default_graph().get_operations())
+        written = writers(variable.handle, library, variable.initializer)
+        if any(op not in runs and op not in of_savers and not op.type.startswith(_WRITES_OF_ROWS) for op in written):
             return False
-        rows = rows or reader.type == "ResourceGather"
-    return rows
+    return bool(_lookups(variable))
+
+
+def _whole_readers(variable: Any, of_savers: Collection[tf.Operation]) -> set[tf.Operation]:
+    """Returns the operations that may read a variable whole, beside the savers' and the optimizer's."""
+    return {
+        reader
+        for reader in variable.handle.consumers()
+        if not (reader in of_savers or reader is variable.initializer or _is_update(reader))
+        and reader.type not in _READS_OF_ROWS
+        and not reader.type.startswith(_WRITES_OF_ROWS)
+        and (reader.type != "ReadVariableOp" or _is_used(reader, of_savers))
+    }
+
+
+def _is_used(reader: tf.Operation, of_savers: Collection[tf.Operation]) -> bool:
+    return any(user not in of_savers for output in reader.outputs for user in output.consumers())
 
 
 def _is_update(reader: tf.Operation) -> bool:

@@ -154,6 +154,7 @@ class RowExchange:
         pieces = [piece for name in names for piece in self._slices_of[name]]
         self.slices = [tuple(piece for piece in pieces if piece.ps == ps) for ps in range(plan.num_ps)]
         self.received: list[tf.Tensor] = []
+        self._whole: dict[str, tf.Tensor] = {}
 
     def pull(self, requests: Mapping[str, tf.Tensor], after: Sequence[tf.Tensor]) -> dict[str, FetchedRows]:
         """Returns rows on the worker (the device scope of the caller), by the name of the table.
@@ -180,12 +181,28 @@ class RowExchange:
         return found
 
     def of_vocabularies(self, after: Sequence[tf.Tensor], batches_per_update: int = 1) -> OfVocabularies:
-        """Returns `draw` and `uses`, which each ps runs after its tensor of `after`, with the given number."""
+        """Returns `draw` and `uses`, which each ps runs after its tensor of `after`, `whole`, and the given number."""
         return OfVocabularies(
             lambda name, n, by_uses: self.draw(name, n, by_uses, after),
             lambda name, keys: self.uses(name, keys, after),
             batches_per_update,
+            self.whole,
         )
+
+    def whole(self, name: str) -> tf.Tensor:
+        """Returns all rows of a table without an open vocabulary, in the order of its slices, on the worker.
+
+        No part of a step needs them: a call that fetches nothing of them, such as a summary, does not move them.
+        """
+        if name not in self._whole:
+            found = []
+            with tf.init_scope():  # the model may read it in a branch or loop
+                for piece in self._slices_of[name]:
+                    variable = self._variables[piece.name]
+                    with tf.device(ps_device(piece.ps)):
+                        found.append(tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype))
+                self._whole[name] = tf.identity(_concatenated(found))
+        return self._whole[name]
 
     def draw(self, name: str, n: int, by_uses: bool, after: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the draws of each slice of an open vocabulary, on the worker; see `RowIndex.draw`.

@@ -75,11 +75,15 @@ Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]
 
 @dataclasses.dataclass(frozen=True)
 class OfVocabularies:
-    """Functions on open vocabularies on the ps, and batches in an update; see `row_source.DrawingSource`."""
+    """Functions on open vocabularies on the ps, and batches in an update; see `row_source.DrawingSource`.
+
+    `whole` gives all rows of a table by its name; None where they are not at hand.
+    """
 
     draw: Callable[[str, int, bool], list[tf.Tensor]]
     uses: Callable[[str, tf.Tensor], tf.Tensor]
     batches_per_update: int = 1
+    whole: Callable[[str], tf.Tensor] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +156,16 @@ class DeferredLookups:
     def batches_per_update(self) -> int:
         """Returns the number of batches in an update; see `row_source.DrawingSource`."""
         return 1 if self._vocabularies is None else self._vocabularies.batches_per_update
+
+    def whole(self, name: str) -> tf.Tensor:
+        """Returns all rows of a table; see `row_source.whole_table`.
+
+        Raises:
+          ModelError: they cannot be read here.
+        """
+        if self._vocabularies is None or self._vocabularies.whole is None:
+            raise ModelError(f"table {name} is read whole outside of training: look up rows.")
+        return self._vocabularies.whole(name)
 
     def _at_hand(self, name: str) -> OfVocabularies:
         if self._vocabularies is None or v1.get_default_graph() is not self._graph:

@@ -65,6 +65,14 @@ class DrawingSource(Protocol):
         """Returns the number of batches whose ids an update counts: those of all workers and towers under `sync`."""
 
 
+@runtime_checkable
+class WholeSource(Protocol):
+    """A Source that reads whole tables where their rows are, in the calls that need them."""
+
+    def whole(self, name: str) -> tf.Tensor:
+        """Returns all rows of a table by the name of its variable."""
+
+
 _source: contextvars.ContextVar[Source | None] = contextvars.ContextVar("source", default=None)
 
 _DECLARED = UnsavedKey("transport")
@@ -200,6 +208,23 @@ def rows_to_differentiate(table: Table) -> Any:
     if found is None:
         raise ModelError(f"table {table.name} is differentiated before it is looked up.")
     return found
+
+
+def whole_table(table: Table) -> tf.Tensor:
+    """Returns all rows of a table that is looked up too, [total, dimension].
+
+    In training they travel only in a call that fetches something that is computed from them, such as a summary.
+
+    Raises:
+      ModelError: they are not at hand where the model is built.
+    """
+    source = _source.get()
+    if isinstance(source, WholeSource):
+        scope = v1.get_variable_scope().name
+        return source.whole(f"{scope}/{table.name}" if scope else table.name)
+    if is_scratch():
+        return no_value([table.total, *table.row_shape], tf.float32)
+    return tf.convert_to_tensor(_variable_of(table))
 
 
 def _check_open(name: str, table: Table, width: int) -> None:

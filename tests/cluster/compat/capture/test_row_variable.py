@@ -11,9 +11,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.survey import survey_program
+from ps_train.engine.step.effects import ancestors
+from ps_train.engine.step.summaries import summaries_of
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.programs import LOOKUPS, ROWS, check, embedding, minimize, program_of
+from tests.support.programs import LOOKUPS, ROWS, check, embedding, minimize, plain_values, program_of
 
 ALWAYS = {"lookup_v1", "sparse", "column", "linear_column"}
 
@@ -67,3 +69,51 @@ def test_a_looked_up_variable_begins_with_given_rows(lookup: Any, num_ps: int) -
     cluster.start()
     (name,) = (name for name, value in cluster.values().items() if value.shape == PRE.shape and "Adagrad" not in name)
     assert np.array_equal(cluster.values()[name], PRE)
+
+
+def _read_before(features: Any) -> tf.Tensor:
+    found = embedding()
+    v1.summary.scalar("of_all", tf.reduce_sum(found))
+    return tf.reduce_mean(tf.nn.embedding_lookup(found, features["ids"]), 1)
+
+
+def _read_after(features: Any) -> tf.Tensor:
+    found = embedding()
+    rows = tf.reduce_mean(tf.nn.embedding_lookup(found, features["ids"]), 1)
+    v1.summary.histogram("values", found)
+    v1.summary.scalar("of_all", tf.reduce_sum(found[:, :]))
+    v1.summary.scalar("zeros", v1.cond(tf.size(found) > 3, lambda: tf.math.zero_fraction(found), lambda: tf.zeros([])))
+    return rows
+
+
+def _linear(features: Any) -> tf.Tensor:
+    column, kept = tf.feature_column.categorical_column_with_identity("ids", ROWS), dict[str, Any]()
+    looked_up = v1.feature_column.linear_model({"ids": features["ids"]}, [column], cols_to_vars=kept)
+    weights = tf.concat([tf.reshape(weight, [-1]) for weight in kept[column]], 0)
+    v1.summary.scalar("of_all", tf.reduce_sum(weights))
+    return tf.tile(looked_up, [1, 4])
+
+
+@pytest.mark.parametrize("look_up", [_read_before, _read_after, _linear])
+@pytest.mark.parametrize("num_ps", [1, 2])
+@pytest.mark.usual(3)
+def test_a_variable_that_only_a_summary_reads_whole_travels_whole_with_the_summary_alone(
+    look_up: Any, num_ps: int
+) -> None:
+    program = program_of(minimize, look_up)
+    survey = survey_program(program)
+    (name,) = survey.looked_up
+    cluster = InProcessCluster(CapturedModel(program, survey, True), num_ps, 1, None, 64, epochs=1)
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(3)
+    expected = plain_values(program, initial, 3)[name]
+    np.testing.assert_array_equal(cluster.values()[name], expected)
+    step = cluster.steps[0]
+    summaries = summaries_of(step.graph)
+    texts = cluster.sessions[0].run(summaries)
+    values = {value.tag.rpartition("/")[2]: value for text in texts for value in v1.Summary.FromString(text).value}
+    np.testing.assert_allclose(values["of_all"].simple_value, expected.sum(), rtol=1e-5)
+    whole = {op for op in ancestors([summary.op for summary in summaries]) if op.type == "ReadVariableOp"}
+    assert len([op for op in whole if op.inputs[0].op.name.startswith(name)]) == num_ps
+    assert whole.isdisjoint(ancestors([*step.ops.train, step.worker.loss.op]))
