@@ -133,7 +133,7 @@ class CapturedModel(Model):
 
     def _key_of(self, group: str, kind: str, number: int) -> str:
         """Returns TensorFlow's name of a variable that belongs to an optimizer as a whole."""
-        same = [name for name in self._survey.groups[int(group)].shared if _kind_of(name) == kind]
+        same = [name for own, name in self._survey.groups[int(group)].shared if own == kind]
         return same[number - 1] if number <= len(same) else f"{group}/{kind}_{number}"
 
     @contextlib.contextmanager
@@ -180,10 +180,3 @@ def _source_of(variable: Any) -> Any:
     if isinstance(variable, RowVariable):
         return variable.gradient_source()
     return variable.value() if isinstance(variable, ModelVariable) else variable
-
-
-def _kind_of(name: str) -> str:
-    """Returns the last part of a name, without the number that makes it unique: "beta1_power"."""
-    last = name.rpartition("/")[2]
-    begin, _, number = last.rpartition("_")
-    return begin if number.isdigit() else last

@@ -131,7 +131,7 @@ class MadeVariables:
         """Returns True if there are variables that neither the model nor an optimizer is known to have made."""
         shared = {id(variable) for variable in v1.global_variables()}
         local = [variable for variable in v1.local_variables() if id(variable) not in shared]
-        of_optimizers = [variable for call in self._recorder.applied for variable in call.made]
+        of_optimizers = [one.variable for call in self._recorder.applied for one in call.made]
         known = {variable.op.name for variable in [*local, *of_optimizers]} | self._made.keys() | self._before
         return any(op.name not in known for op in _variables_of(graph))
 

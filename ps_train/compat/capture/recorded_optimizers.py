@@ -23,6 +23,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import control_flow_context, sync_settings
 from ps_train.compat.capture.program import CaptureError, SyncReplicas
+from ps_train.engine.variables.given_names import given_names
+from ps_train.engine.variables.variables import OptimizerVariable
 
 _lock = threading.RLock()
 
@@ -60,7 +62,7 @@ class AppliedGradients:
       done: the operation that the model_fn was given for the update.
       scope: the variable scope of the call: "" or a scope with its slash.
       hyperparameters: the optimizer's attributes before its first update.
-      made: the variables that the optimizer made, if the call was carried out.
+      made: the variables that the optimizer made, with the names that it gave them, if the call was carried out.
     """
 
     optimizer: Any
@@ -68,7 +70,7 @@ class AppliedGradients:
     done: tf.Operation
     scope: str
     hyperparameters: Mapping[str, Any]
-    made: Sequence[Any] = ()
+    made: Sequence[OptimizerVariable] = ()
 
 
 class OptimizerRecorder:
@@ -150,16 +152,18 @@ class OptimizerRecorder:
             raise ValueError(f"No gradients provided for any variable: {[self._name_of(v) for _, v in pairs]}.")
         gradients = {self._name_of(variable): gradient for gradient, variable in pairs if gradient is not None}
         self._check(optimizer, gradients)
-        made: list[Any] = []
+        made: list[OptimizerVariable] = []
         hyperparameters = self._hyperparameters.setdefault(id(optimizer), dict(vars(optimizer)))
         if self._carries_out:
             before = {id(variable) for variable in v1.global_variables()}
             self.is_applying = True
             try:
-                result = _apply_really(optimizer, pairs, global_step, name)
+                with given_names() as names:
+                    result = _apply_really(optimizer, pairs, global_step, name)
             finally:
                 self.is_applying = False
-            made = [variable for variable in v1.global_variables() if id(variable) not in before]
+            found = [variable for variable in v1.global_variables() if id(variable) not in before]
+            made = [OptimizerVariable(variable, names.get(id(variable), variable.op.name)) for variable in found]
         else:
             result = tf.no_op(name or f"{optimizer.get_name()}_update")
         done = result if isinstance(result, tf.Operation) else result.op

@@ -20,9 +20,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import cause_of
 from ps_train.base.graph_names import NamedValuesGraph
+from ps_train.compat.capture.counted_step import ancestors
 from ps_train.compat.train.monitored_session import TrainingSessionCreator
 from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
-from ps_train.engine.variables.variables import make_global_step
+from ps_train.engine.variables.variables import former_keys, kind_of, make_global_step
 
 
 @contextlib.contextmanager
@@ -47,6 +48,32 @@ def in_one_piece(getter: Callable[..., Any], name: str, *args: Any, **options: A
 
 class DefaultSaver(v1.train.Saver):
     """A saver of all variables under their own names: one that the user has not made."""
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Restores the variables from a checkpoint, which may have former names of some."""
+        former = _former_names(save_path)
+        if not former:
+            super().restore(sess, save_path)
+            return
+        restore = sess.graph.get_operation_by_name(self.saver_def.restore_op_name)
+        feeds: dict[Any, Any] = {self.saver_def.filename_tensor_name: save_path}
+        reader = tf.train.load_checkpoint(save_path)
+        for op in ancestors(restore, with_control=True):
+            if op.type == "RestoreV2":
+                names = [former.get(name.decode(), name.decode()) for name in tf.get_static_value(op.inputs[1])]
+                feeds |= {value: reader.get_tensor(name) for value, name in zip(op.outputs, names, strict=True)}
+        sess.run(restore, feeds)
+
+
+def _former_names(checkpoint: str) -> dict[str, str]:
+    """Returns the name of each variable that a checkpoint has under a former name, to that name."""
+    names = {name for name, _ in tf.train.list_variables(checkpoint)}
+    here, found = [variable.op.name for variable in v1.global_variables()], dict[str, str]()
+    for kind, keys in former_keys(names).items():
+        same = [name for name in here if f"/{kind_of(name)}".endswith(f"/{kind}")]
+        if len(same) == len(keys):
+            found |= {name: key for name, key in zip(same, keys, strict=True) if name not in names}
+    return found
 
 
 class RestoringSessionCreator(v1.train.ChiefSessionCreator):

@@ -36,6 +36,7 @@ from ps_train.engine.variables.assigned_variables import writers
 from ps_train.engine.variables.copied_functions import FunctionLibrary
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import kind_of
 from ps_train.modeling.tables.given_rows import values_come_later
 
 _KEYS = v1.GraphKeys
@@ -51,12 +52,13 @@ class Group:
 
     Attributes:
       variables: names of the variables.
-      shared: names of the optimizer's variables that belong to no single variable, in the order of their making.
+      shared: kind and name of each of the optimizer's variables that belong to no single variable, in the order of
+        their making.
       scope: what precedes the names of slots: "" or a scope with its slash.
     """
 
     variables: frozenset[str]
-    shared: tuple[str, ...]
+    shared: tuple[tuple[str, str], ...]
     scope: str
 
 
@@ -145,7 +147,8 @@ def _name_of(variable: Any) -> str:
 
 def _group(applied: AppliedGradients) -> Group:
     owners = tuple(f"{applied.scope}{name}/" for name in applied.gradients)
-    shared = [variable.op.name for variable in applied.made if not variable.op.name.startswith(owners)]
+    named = [(kind_of(one.name), str(one.variable.op.name)) for one in applied.made]
+    shared = [(kind, name) for kind, name in named if not name.startswith(owners)]
     return Group(frozenset(applied.gradients), tuple(shared), applied.scope)
 
 
@@ -287,7 +290,9 @@ def _check_runs(applied: Sequence[AppliedGradients], spec: Any) -> None:
             raise CaptureError(f"the train_op does not run the update of {some} by {kind}")
         first = seen.setdefault(id(call.optimizer), call)
         if first is not call and _group(first).shared:
-            raise CaptureError(f"one {kind} applies gradients twice in a step: it has {_group(first).shared[0]} once")
+            raise CaptureError(
+                f"one {kind} applies gradients twice in a step: it has {_group(first).shared[0][1]} once"
+            )
 
 
 def _check_own_updates(applied: Sequence[AppliedGradients], made: Mapping[str, tuple[Any, Any, Any]]) -> None:

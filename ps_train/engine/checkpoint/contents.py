@@ -19,7 +19,7 @@ from ps_train.base.errors import DamagedCheckpointError, ModelError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.engine.checkpoint.glob_free import glob_free
 from ps_train.engine.updates.event_cut_table import EVENT_CUT_KEY
-from ps_train.engine.variables.variables import OF_PS, CheckpointEntry
+from ps_train.engine.variables.variables import OF_PS, CheckpointEntry, keys_in, keys_like
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
 log = logging.getLogger(__name__)
@@ -153,18 +153,21 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     Raises:
       ModelError: it belongs to another one.
     """
+    keys = keys_in(kinds, entries)
     for entry in (entry for entry in entries if entry.advice and entry.key not in kinds):
         like = [key for key in kinds if key.startswith(os.path.dirname(entry.key) + "/")]
         raise ModelError(f"checkpoint {path} has {', '.join(like) or 'nothing'} for {entry.key}: {entry.advice}")
-    missing = sorted({entry.key for entry in entries if not entry.optional} - kinds.keys())
+    missing = sorted({key for key, entry in zip(keys, entries, strict=True) if not entry.optional} - kinds.keys())
     if missing:
         raise ModelError(
             f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
             "use another --model_dir."
         )
-    for entry in [entry for entry in entries if entry.key in kinds]:
-        check_kind(path, entry.key, kinds[entry.key], (_full_shape(entry), entry.variable.dtype.base_dtype))
-    unused = sorted(kinds.keys() - {entry.key for entry in entries})
+    for key, entry in zip(keys, entries, strict=True):
+        if key in kinds:
+            check_kind(path, key, kinds[key], (_full_shape(entry), entry.variable.dtype.base_dtype))
+    former = {key for pattern in {entry.former for entry in entries} for key in keys_like(kinds, pattern)}
+    unused = sorted(kinds.keys() - {entry.key for entry in entries} - former)
     known = (RUN_KEY, LAYOUTS_KEY, EVENT_CUT_KEY)
     if unused := [key for key in unused if not key.startswith(OF_PS) and key not in known]:
         log.warning(

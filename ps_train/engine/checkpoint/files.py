@@ -51,7 +51,7 @@ from ps_train.engine.checkpoint.run_checkpoints import (
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device
+from ps_train.engine.variables.variables import CheckpointEntry, keys_in, on_worker, ps_device
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layouts_text
 
@@ -109,6 +109,8 @@ class _Call(NamedTuple):
       ps: index of the ps; -1 for slices of several ps.
       feeds: its feeds.
       optional_key: the call is made only if the checkpoint has this key; "" for always.
+      keys: string tensor of the keys, fed for a checkpoint that may have others; None if they are always the same.
+      entries: the entries of these keys.
     """
 
     by_chief: tf.Operation
@@ -116,6 +118,14 @@ class _Call(NamedTuple):
     ps: int
     feeds: Mapping[Any, Any]
     optional_key: str = ""
+    keys: tf.Tensor | None = None
+    entries: Sequence[CheckpointEntry] = ()
+
+    def reading(self, kinds: Collection[str]) -> _Call:
+        """Returns the call for a checkpoint with these keys."""
+        if self.keys is None:
+            return self
+        return self._replace(feeds={**self.feeds, self.keys: keys_in(kinds, self.entries)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,16 +247,22 @@ class Checkpoints:
         ]
 
     def _restoring(self, chunk: Chunk, optional_key: str) -> list[_Call]:
+        keys: Any = [entry.key for entry in chunk.entries]
+        may_differ = any(entry.former for entry in chunk.entries)
+        if may_differ:
+            keys = v1.placeholder_with_default(keys, [len(keys)], "checkpoint_keys")
+
         def make() -> tf.Operation:
             values = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
-                tensor_names=[entry.key for entry in chunk.entries],
+                tensor_names=keys,
                 shape_and_slices=chunk.specs,
                 dtypes=[entry.variable.dtype.base_dtype for entry in chunk.entries],
             )
             return chunk.write(values)
 
-        return self._calls(chunk, make, optional_key)
+        calls = self._calls(chunk, make, optional_key)
+        return [call._replace(keys=keys, entries=chunk.entries) for call in calls] if may_differ else calls
 
     def find_writers(self, session: v1.Session) -> None:
         """Finds the ps that read and write their own parts of the files: those that see the directory.
@@ -390,7 +406,8 @@ class Checkpoints:
             try:
                 kinds = read_kinds(path)
                 check_entries(path, self._entries, kinds)
-                calls = [one for one in selected if not one.optional_key or one.optional_key in kinds]
+                wanted = [one for one in selected if not one.optional_key or one.optional_key in kinds]
+                calls = [call.reading(kinds) for call in wanted]
                 with glob_free(path) as readable:
                     if readable != path:  # a path of this process alone
                         calls = [call._replace(ps=-1) for call in calls]

@@ -24,9 +24,10 @@ from ps_train.base.user_code import shown
 from ps_train.config.job import Job
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
+from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
-from ps_train.engine.variables.variables import ps_device
+from ps_train.engine.variables.variables import OptimizerVariable, ps_device
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
@@ -111,7 +112,7 @@ class PsOptimizer:
         self._job, self._model, self._variables, self._tables = job, model, variables, tables
         self._device, self._update_count = ps_device(ps), update_count
         self._first_optimizers: dict[str, Any] = {}
-        self.slots: dict[str, list[Any]] = {}
+        self.slots: dict[str, list[OptimizerVariable]] = {}
         self.key_of: Callable[[str, str, int], str] = _key_with_group
         self.slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
@@ -167,7 +168,8 @@ class PsOptimizer:
 
     def _move(self, optimizer: Any, group: str, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
         values = [self._variables[name] for name in residuals]
-        own = [slot for slot in self.slots[group] if self._owner_of(slot) in (None, *residuals)]
+        made = [one.variable for one in self.slots[group]]
+        own = [slot for slot in made if self._owner_of(slot) in (None, *residuals)]
         value_before, own_before = _read_all(values, after=[]), _read_all(own, after=[])
 
         def step(gradients: Sequence[tf.Tensor], after: Sequence[Any]) -> list[tf.Tensor]:
@@ -209,7 +211,7 @@ class PsOptimizer:
     def _slots_by_row(self, name: str) -> list[Any]:
         """Returns the slots of a slice that have its rows."""
         rows = self._variables[name].shape[0]
-        slots = [variable for slots in self.slots.values() for variable in slots]
+        slots = [one.variable for slots in self.slots.values() for one in slots]
         return [slot for slot in slots if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]]
 
     def _keep(self, written: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
@@ -233,14 +235,15 @@ class PsOptimizer:
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
         is_first = group not in self.slots
         before = {id(v) for v in v1.global_variables()}
-        done = optimizer.apply_gradients(pairs)
+        with given_names() as names:
+            done = optimizer.apply_gradients(pairs)
         made = [v for v in v1.global_variables() if id(v) not in before]
         if made and not is_first:
             raise ModelError(
                 f"the optimizer {type(optimizer).__name__} makes {made[0].op.name} again for every update: make its "
                 "variables by its methods _zeros_slot and _create_non_slot_variable."
             )
-        self.slots.setdefault(group, []).extend(made)
+        self.slots.setdefault(group, []).extend(OptimizerVariable(v, names.get(id(v), v.op.name)) for v in made)
         return done
 
     def _check_tables(self, gradients: Mapping[str, Any]) -> None:

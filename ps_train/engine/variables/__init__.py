@@ -20,6 +20,7 @@ Files:
                              different random numbers
     custom_gradients.py    Check of functions with a custom gradient: they must take the variables that they use as
                              arguments
+    given_names.py         Names that code gives to its variables, wherever in a graph it is called
     global_step.py         Replacement of the tensor that `tf.compat.v1.train.get_global_step()` returns
     initial_tensor.py      Initial values that a model gives as tensors, copied so that another graph can compute them
     initialization.py      Initialization of the variables on a ps, in chunks where they are large

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -196,6 +196,7 @@ class CheckpointEntry:
       follower: True if the variable is restored but not saved, because another variable has the same key.
       advice: text for the error if a checkpoint lacks the key; "" for the usual text.
       optional: True if a checkpoint may lack the key; the variable then keeps the value that it had.
+      former: regular expression of the keys that earlier versions wrote in the place of this one; "" for none.
     """
 
     key: str
@@ -204,9 +205,12 @@ class CheckpointEntry:
     follower: bool = False
     advice: str = ""
     optional: bool = False
+    former: str = ""
 
 
-def shared_entries(key: str, variables: Mapping[int, Any], num_ps: int, advice: str = "") -> list[CheckpointEntry]:
+def shared_entries(
+    key: str, variables: Mapping[int, Any], num_ps: int, advice: str = "", former: str = ""
+) -> list[CheckpointEntry]:
     """Returns the entries of a value of each ps that differs where a ps was restored alone, or lacks a push.
 
     Args:
@@ -214,9 +218,13 @@ def shared_entries(key: str, variables: Mapping[int, Any], num_ps: int, advice: 
       variables: ps index to variable.
       num_ps: the number of ps.
       advice: see `CheckpointEntry`.
+      former: see `CheckpointEntry`.
     """
     first = min(variables)
-    entries = [CheckpointEntry(key, "", one, follower=ps != first, advice=advice) for ps, one in variables.items()]
+    entries = [
+        CheckpointEntry(key, "", one, follower=ps != first, advice=advice, former=former)
+        for ps, one in variables.items()
+    ]
     others = [(ps, one) for ps, one in variables.items() if ps != first]
     return entries + [CheckpointEntry(f"{OF_PS}{ps}_of_{num_ps}/{key}", "", one, optional=True) for ps, one in others]
 
@@ -224,7 +232,7 @@ def shared_entries(key: str, variables: Mapping[int, Any], num_ps: int, advice: 
 def checkpoint_entries(
     plan: Plan,
     variables: Mapping[str, Any],
-    optimizer_variables: Mapping[int, Mapping[str, Sequence[Any]]],
+    optimizer_variables: Mapping[int, Mapping[str, Sequence[OptimizerVariable]]],
     key_of: Callable[[str, str, int], str],
     slot_key_of: SlotKeys,
 ) -> list[CheckpointEntry]:
@@ -239,23 +247,106 @@ def checkpoint_entries(
     """
     entries = [CheckpointEntry(piece.variable, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices]
     shared: dict[str, dict[int, Any]] = {}
+    former: dict[str, str] = {}
     for ps, groups in sorted(optimizer_variables.items()):
         pieces = plan.slices_on(ps)
         for group, made in groups.items():
             counts: dict[str, int] = {}
-            for variable in made:
-                if (piece := _slot_owner(pieces, variable.op.name)) is not None:
-                    entries.append(_slot_entry(plan, piece, variable, group, slot_key_of))
+            for one in made:
+                if (piece := _slot_owner(pieces, one.variable.op.name)) is not None:
+                    entries.append(_slot_entry(plan, piece, one.variable, group, slot_key_of))
                     continue
-                kind = _UNIQUE_SUFFIX.sub("", variable.op.name)
+                kind = kind_of(one.name)
                 counts[kind] = counts.get(kind, 0) + 1
-                shared.setdefault(key_of(group, kind, counts[kind]), {})[ps] = variable
-    return entries + [entry for key, made in shared.items() for entry in shared_entries(key, made, plan.num_ps)]
+                key = key_of(group, kind, counts[kind])
+                shared.setdefault(key, {})[ps] = one.variable
+                former[key] = _former(group, kind, counts[kind])
+    return entries + [
+        entry for key, made in shared.items() for entry in shared_entries(key, made, plan.num_ps, former=former[key])
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerVariable:
+    """A variable that an optimizer has made.
+
+    Attributes:
+      variable: the variable.
+      name: the name that the optimizer gave it; see `given_names`.
+    """
+
+    variable: Any
+    name: str
 
 
 SlotKeys = Callable[[str, str, str], str]
 _UNIQUE_SUFFIX = re.compile(r"_\d+$")
-"""The suffix that TensorFlow appends to a name that is taken on another ps or by another group."""
+"""The suffix of a name that is taken already, as the code of an optimizer may give it too."""
+
+
+def kind_of(name: str) -> str:
+    """Returns the kind of an optimizer's variable by the name that the optimizer gave it."""
+    return _UNIQUE_SUFFIX.sub("", name)
+
+
+def _former(group: str, kind: str, number: int) -> str:
+    """Returns the pattern of the keys with which earlier versions saved a variable that was made in a condition.
+
+    Control flow of TensorFlow 1, as in programs under --compat, brought its scopes into the names.
+    """
+    begin = f"{re.escape(group.rstrip('/'))}/" if group else ""
+    end = f"_{number}" if number > 1 else "(?:_1)?"
+    return rf"{begin}{_CONDITIONS}{re.escape(kind)}{end}"
+
+
+_CONDITIONS = r"(?:(?:cond|while)(?:_\d+)?/)+"
+_OF_A_GROUP = re.compile(rf"(\d+)/{_CONDITIONS}(.+)_(\d+)")
+
+
+def former_keys(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Returns the kind of an optimizer's variable to its keys on the first ps, one for each time that it was made.
+
+    Args:
+      keys: the keys of a checkpoint, in which earlier versions saved an Estimator's program.
+    """
+    found: dict[str, dict[tuple[int, int], str]] = {}
+    for key in sorted(keys, key=_numbers):
+        if match := _OF_A_GROUP.fullmatch(key):
+            found.setdefault(match[2], {}).setdefault((int(match[1]), int(match[3])), key)
+    return {kind: [made[which] for which in sorted(made)] for kind, made in found.items()}
+
+
+def keys_in(kinds: Collection[str], entries: Sequence[CheckpointEntry]) -> list[str]:
+    """Returns the key of each entry in a checkpoint, which may be of an earlier version.
+
+    Args:
+      kinds: the keys of the checkpoint.
+      entries: the entries.
+    """
+    found = {pattern: keys_like(kinds, pattern) for pattern in {entry.former for entry in entries}}
+    return [_key_in(kinds, entry, found[entry.former]) for entry in entries]
+
+
+def keys_like(kinds: Collection[str], former: str) -> list[str]:
+    """Returns the keys of a checkpoint that a `CheckpointEntry.former` describes, in the order of the ps."""
+    return sorted(filter(re.compile(former).fullmatch, kinds), key=_numbers) if former else []
+
+
+def _key_in(kinds: Collection[str], entry: CheckpointEntry, former: Sequence[str]) -> str:
+    """Returns an entry's key in a checkpoint; the former keys are those of the first ps, in order.
+
+    Under asynchronous updates only ps 0 made its update in a condition, so the others had the right key.
+    """
+    if not former:
+        return entry.key
+    ps = ps_index(entry.variable)
+    if ps < len(former):
+        return former[ps]
+    return entry.key if entry.key in kinds else former[0]
+
+
+def _numbers(key: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", key)]
 
 
 def _slot_owner(pieces: Sequence[Slice], name: str) -> Slice | None:

@@ -21,7 +21,7 @@ from ps_train.engine.checkpoint.files import GLOBAL_STEP
 from ps_train.engine.checkpoint.warm_start.choices import FRESH, REMAPPED, TAKEN, UNUSED, Choice
 from ps_train.engine.checkpoint.warm_start.source import Source
 from ps_train.engine.checkpoint.warm_start.writing import Target, write
-from ps_train.engine.variables.variables import CheckpointEntry
+from ps_train.engine.variables.variables import CheckpointEntry, keys_in
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
 KEEP, DROP, REBUILD = "keep", "drop", "rebuild"
@@ -144,7 +144,8 @@ def warm_start(
             can = keeps_step and GLOBAL_STEP in source.kinds
             found[key] = Choice(TAKEN, GLOBAL_STEP) if can else Choice(FRESH, note="the step begins at 0")
         else:
-            found[key] = _choice_of_slot(key, choices, source, slots, kinds)
+            (former,) = keys_in(source.kinds, by_key[key][:1])
+            found[key] = _choice_of_slot(key, former, choices, source, slots, kinds)
     targets = {key: Target(by_key[key], device) for key, choice in found.items() if choice.outcome != FRESH}
     step = source.global_step
     heading = f"warm start from {source.shown}" + (f", step {step}" if step is not None else "")
@@ -153,12 +154,22 @@ def warm_start(
 
 def _choice_of_slot(
     key: str,
+    former: str,
     choices: Mapping[str, Choice],
     source: Source,
     slots: str,
     kinds: Mapping[str, tuple[list[int], tf.DType]],
 ) -> Choice:
-    """Returns the choice of a slot, or of a variable that an optimizer has for all of them."""
+    """Returns the choice of a slot, or of a variable that an optimizer has for all of them.
+
+    Args:
+      key: its key.
+      former: its key in the checkpoint, if that is of an earlier version.
+      choices: see `warm_start`.
+      source: see `warm_start`.
+      slots: see `warm_start`.
+      kinds: the shape and dtype of each key.
+    """
     if slots == DROP:
         return Choice(FRESH, note="slots are dropped")
     owner = max((name for name in choices if key.startswith(f"{name}/")), key=len, default="")
@@ -166,7 +177,7 @@ def _choice_of_slot(
     if before.outcome == FRESH:
         return Choice(FRESH)
     kind = key[len(owner) :]
-    old = _slot_name(f"{before.source}{kind}" if owner else key, source)
+    old = _slot_name(f"{before.source}{kind}" if owner else former, source)
     if not old and owner and slots == REBUILD and (rebuilt := _rebuilt(kind, before, source, kinds[key])) is not None:
         return rebuilt
     if not old:

@@ -52,7 +52,7 @@ def test_what_is_carried_out_too_makes_the_variables_of_the_optimizer() -> None:
     weight, recorder = variable("w"), new_recorder(carries_out=True)
     with recorder.recording():
         train_op = v1.train.MomentumOptimizer(0.25, 0.9).minimize(weight * weight)
-    assert [made.op.name for made in recorder.applied[0].made] == ["w/Momentum"]
+    assert [made.variable.op.name for made in recorder.applied[0].made] == ["w/Momentum"]
     assert value_after(train_op, weight) == 0.5
 
 

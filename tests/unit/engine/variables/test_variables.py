@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.updates.apply_gradients import OptimizerGroups
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.variables import (
+    OptimizerVariable,
     checkpoint_entries,
     is_ps_device,
     on_worker,
@@ -29,7 +30,10 @@ def stored(
     with tf.Graph().as_default():
         variables = {piece.name: variable(piece.name, *piece.shape) for piece in plan.slices}
         made = {
-            ps: {group: [variable(name, *shape) for name, shape in some] for group, some in groups.items()}
+            ps: {
+                group: [OptimizerVariable(variable(name, *shape), name) for name, shape in some]
+                for group, some in groups.items()
+            }
             for ps, groups in own.items()
         }
         found: dict[str, list[tuple[str, Any]]] = {}
