@@ -3,8 +3,8 @@
 The idea: a script's `import tensorflow as tf` finds the names that it was written for.  A name that is absent says in
 one line what to use instead.
 
-Data structures: a `Facade` is the module that such a script gets.  A `ContribModule` is a part of `tf.contrib` with
-the functions that programs for clusters use.
+Data structures: a `Facade` is the module that such a script gets, and each module of it is a `LazyModule`.  A
+`ContribModule` is a part of `tf.contrib` with the functions that programs for clusters use.
 
 It does not train.
 
@@ -37,6 +37,7 @@ Files:
     layers.py                 TensorFlow 1's `tf.layers` on `tf.get_variable`: dense, dropout and flatten
     layers_convolution.py     TensorFlow 1's convolutions and poolings of `tf.layers`, on `tf.get_variable`
     layers_normalization.py   TensorFlow 1's `tf.layers.batch_normalization`, on `tf.get_variable`
+    lazy_module.py            A module whose names are found as they are used
     legacy.py                 Parts of TensorFlow 1 that other packages have kept: tf-keras the layers and cells,
                                 tf-slim `tf.contrib.slim`
     lost_names.py             Names that NumPy and Python have lost since TensorFlow 1

@@ -1,9 +1,12 @@
 """Names of TensorFlow 1 that are absent, and what to use instead.
 
 refusal("tensorflow.contrib.slim")      # "tf.contrib.slim is not in ...: use tf.layers"
+refuse_import("tensorflow.contrib.slim")        # of a finder of modules: raises the error of Python, with this text
 """
 
 from __future__ import annotations
+
+import sys
 
 _INSTEAD = {
     "contrib.slim": "pip install tf-slim tf-keras, or write the layers with tf.layers",
@@ -62,3 +65,35 @@ def refusal(name: str) -> str:
     else:
         advice = _CONTRIB if parts[0] == "contrib" else _USUAL
     return f"tf.{short} is not in this TensorFlow, and ps_train has no substitute: {advice}."
+
+
+_IMPORTLIB = ("importlib._bootstrap", "_frozen_importlib")
+
+
+def refuse_import(fullname: str, text: str = "") -> None:
+    """Raises the error that Python raises for a module that is absent, with a text that says more.
+
+    It is called by `find_spec` of a finder, and returns if a program only asks, as with `importlib.util.find_spec`.
+
+    Args:
+      fullname: of the module.
+      text: of the error; "" for the refusal of the name.
+
+    Raises:
+      ModuleNotFoundError: of `import fullname`.
+      ImportError: of `from PACKAGE import NAME`.
+    """
+    package, _, name = fullname.rpartition(".")
+    frame, is_from = sys._getframe(1), False
+    while frame.f_back is not None and frame.f_globals.get("__name__") not in _IMPORTLIB:
+        frame = frame.f_back  # of finders
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _IMPORTLIB:
+        is_from = is_from or frame.f_code.co_name == "_handle_fromlist"
+        frame = frame.f_back
+    if frame.f_globals.get("__name__") == "importlib.util":
+        return
+    if not text and hasattr(sys.modules.get(package), name):
+        text = f"{fullname} is not a module: write `from {package} import {name}`."
+    if is_from:
+        raise ImportError(text or refusal(fullname), name=package)
+    raise ModuleNotFoundError(text or refusal(fullname), name=fullname)

@@ -8,9 +8,8 @@ contrib.distribute                      # AttributeError: what to use instead
 from __future__ import annotations
 
 import functools
-import types
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -32,38 +31,75 @@ from ps_train.compat.tf1 import (
 )
 from ps_train.compat.tf1.absent_names import refusal
 from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
+from ps_train.compat.tf1.lazy_module import LazyModule, own_names
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 
 _NAME = "tensorflow.contrib"
 
 
-class ContribModule(types.ModuleType):
+class Source(Protocol):
+    """A place of further names of a module."""
+
+    def find(self, name: str) -> Any:
+        """Returns the value of a name.
+
+        Raises:
+          NotInstalledError: the name comes with a package that is not installed.
+          AttributeError: there is no such name.
+        """
+
+    def listed(self) -> Iterable[str]:
+        """Returns the names."""
+
+
+class NamesOf:
+    """The names of some modules; the first that has a name decides."""
+
+    def __init__(self, *modules: Any) -> None:
+        self._modules = modules
+
+    def find(self, name: str) -> Any:
+        """Returns the value of a name; AttributeError: there is none."""
+        for module in self._modules[:-1]:
+            if hasattr(module, name):
+                return getattr(module, name)
+        return getattr(self._modules[-1], name)
+
+    def listed(self) -> list[str]:
+        """Returns the names."""
+        return [name for module in self._modules for name in dir(module)]
+
+
+class ContribModule(LazyModule):
     """A module of contrib; a name that it lacks is refused with what to use.
 
     Args:
       name: of the module, `tensorflow.contrib.layers`.
       values: its names.
-      load: finds further names; raises AttributeError for others, NotInstalledError if it says what to install.
+      source: has further names.
     """
 
-    def __init__(self, name: str, values: Mapping[str, Any], load: Callable[[str], Any] | None = None) -> None:
-        super().__init__(name, f"Functions of {name} that programs for clusters use.")
-        self.__path__: list[str] = []
-        self.__dict__.update(values)
-        self._load = load
+    __slots__ = ("_source",)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if self._load is not None:
+    def __init__(self, name: str, values: Mapping[str, Any], source: Source | None = None) -> None:
+        super().__init__(name, values, f"Functions of {name} that programs for clusters use.")
+        self._source = source
+
+    def find(self, name: str) -> Any:
+        """Returns the value that the source has under a name; AttributeError says what to use instead."""
+        if self._source is not None:
             try:
-                return self._load(name)
+                return self._source.find(name)
             except NotInstalledError:
                 raise
             except AttributeError:
                 pass
         raise AttributeError(refusal(f"{self.__name__}.{name}"))
+
+    def listed(self) -> Iterable[str]:
+        """Returns the names of the source."""
+        return () if self._source is None else self._source.listed()
 
 
 def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
@@ -72,28 +108,23 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     Args:
       estimator: returns the module `tf.estimator`, whose names `tf.contrib.estimator` has as well.
     """
-
-    def of_estimator(name: str) -> Any:
-        module = estimator()
-        return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
-
     hparam = ContribModule(f"{_NAME}.training.hparam", public_names(contrib_hparams))
-    parts: dict[str, tuple[Mapping[str, Any], Callable[[str], Any] | None]] = {
+    parts: dict[str, tuple[Mapping[str, Any], Source | None]] = {
         "crf": (public_names(contrib_crf), None),
-        "data": (public_names(contrib_data), _first_of(v1.data.experimental, v1.data)),
+        "data": (public_names(contrib_data), NamesOf(v1.data.experimental, v1.data)),
         "deprecated": (old_names.SUMMARIES, None),
-        "estimator": ({}, of_estimator),
+        "estimator": ({}, _NamesOfEstimator(estimator)),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
-        "framework": (_framework(), legacy.slim),
+        "framework": (_framework(), legacy.NamesOfSlim()),
         "layers": (
             public_names(contrib_layers) | _layers_of_tensorflow(),
-            functools.partial(legacy.slim, part="layers"),
+            legacy.NamesOfSlim("layers"),
         ),
-        "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, _first_of(v1.lookup)),
-        "losses": ({}, functools.partial(legacy.slim, part="losses")),
-        "metrics": (contrib_metrics.METRICS, functools.partial(legacy.slim, part="metrics")),
+        "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, NamesOf(v1.lookup)),
+        "losses": ({}, legacy.NamesOfSlim("losses")),
+        "metrics": (contrib_metrics.METRICS, legacy.NamesOfSlim("metrics")),
         "predictor": (public_names(contrib_predictor), None),
-        "rnn": (_rnn(), functools.partial(legacy.name, "rnn_cell")),
+        "rnn": (_rnn(), legacy.NamesOfKeras("rnn_cell")),
         "tpu": (public_names(contrib_tpu), None),
         "training": (public_names(contrib_hparams) | {"hparam": hparam}, None),
         "util": (_util(), None),
@@ -101,8 +132,8 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     modules = {name: ContribModule(f"{_NAME}.{name}", *part) for name, part in parts.items()}
     modules["learn"] = _learn()
     for name, module in modules.items():  # a program may name the folders of contrib: contrib.layers.python.layers
-        vars(module)["python"] = ContribModule(f"{_NAME}.{name}.python", {name: module})
-    return ContribModule(_NAME, modules, _slim_itself)
+        own_names(module)["python"] = ContribModule(f"{_NAME}.{name}.python", {name: module})
+    return ContribModule(_NAME, modules, _Slim())
 
 
 def public_names(module: Any) -> dict[str, Any]:
@@ -110,25 +141,31 @@ def public_names(module: Any) -> dict[str, Any]:
     return {name: getattr(module, name) for name in module.__all__}
 
 
-def _first_of(*modules: Any) -> Callable[[str], Any]:
-    """Returns a finder of names of the first of some modules that has them."""
+class _NamesOfEstimator:
+    """The names of `tf.estimator`, and of its `experimental`."""
 
-    def find(name: str) -> Any:
-        for module in modules[:-1]:
-            if hasattr(module, name):
-                return getattr(module, name)
-        return getattr(modules[-1], name)
+    def __init__(self, estimator: Callable[[], Any]) -> None:
+        self._estimator = estimator
 
-    return find
+    def find(self, name: str) -> Any:
+        """Returns the value of a name; AttributeError: there is none."""
+        module = self._estimator()
+        return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
+
+    def listed(self) -> list[str]:
+        """Returns the names."""
+        return [*dir(self._estimator()), *dir(self._estimator().experimental)]
+
+
+def get_variables(
+    scope: Any = None, suffix: str | None = None, collection: str = v1.GraphKeys.GLOBAL_VARIABLES
+) -> list[Any]:
+    """Returns the variables of a collection below a scope, whose names have an ending."""
+    found = v1.get_collection(collection, getattr(scope, "name", scope))
+    return [each for each in found if suffix is None or each.op.name.endswith(suffix)]
 
 
 def _framework() -> dict[str, Any]:
-    def get_variables(
-        scope: Any = None, suffix: str | None = None, collection: str = v1.GraphKeys.GLOBAL_VARIABLES
-    ) -> list[Any]:
-        found = v1.get_collection(collection, getattr(scope, "name", scope))
-        return [each for each in found if suffix is None or each.op.name.endswith(suffix)]
-
     return {
         "get_global_step": get_global_step,
         "get_or_create_global_step": get_or_create_global_step,
@@ -151,10 +188,12 @@ def _rnn() -> dict[str, Any]:
     return own | cells | {name: getattr(v1.nn, name) for name in same}
 
 
-def _util() -> dict[str, Any]:
-    def constant_value(tensor: Any, partial: bool = False) -> Any:
-        return tf.get_static_value(tensor, partial)
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """Returns the value of a constant tensor; None if it is not known before the run."""
+    return tf.get_static_value(tensor, partial)
 
+
+def _util() -> dict[str, Any]:
     return {
         "constant_value": constant_value,
         "make_ndarray": v1.make_ndarray,
@@ -196,17 +235,25 @@ def _learn() -> ContribModule:
     return ContribModule(name, runs | modules)
 
 
-def _slim_itself(name: str) -> Any:
-    if name != "slim":
-        raise AttributeError(name)
-    legacy.slim()  # or it says what to install
-    return _slim()
+class _Slim:
+    """The name `slim`, which comes with tf-slim."""
+
+    def find(self, name: str) -> Any:
+        """Returns the module; NotInstalledError says what to install."""
+        if name != "slim":
+            raise AttributeError(name)
+        legacy.slim()
+        return _slim()
+
+    def listed(self) -> list[str]:
+        """Returns the name if tf-slim is there."""
+        return ["slim"] if legacy.has_slim() else []
 
 
 @functools.cache
 def _slim() -> ContribModule:
     """Returns `tf.contrib.slim`, whose networks are imported as they are reached."""
-    nets = ContribModule(f"{_NAME}.slim.nets", {}, functools.partial(legacy.slim, part="nets"))
-    module = ContribModule(f"{_NAME}.slim", {"nets": nets}, legacy.slim)
-    vars(module)["python"] = ContribModule(f"{_NAME}.slim.python", {"slim": module})
+    nets = ContribModule(f"{_NAME}.slim.nets", {}, legacy.NamesOfSlim("nets"))
+    module = ContribModule(f"{_NAME}.slim", {"nets": nets}, legacy.NamesOfSlim())
+    own_names(module)["python"] = ContribModule(f"{_NAME}.slim.python", {"slim": module})
     return module

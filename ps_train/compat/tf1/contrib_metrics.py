@@ -28,11 +28,11 @@ _SWAPPED_UNDER_OTHER_NAMES = {
 _SAME = ["mean", "mean_tensor"]
 
 
-def _with_predictions_first(metric: Callable[..., Any]) -> Callable[..., Any]:
+def _with_predictions_first(name: str, metric: Callable[..., Any]) -> Callable[..., Any]:
     def streaming(predictions: Any, labels: Any, *arguments: Any, **options: Any) -> Any:
         return metric(labels, predictions, *arguments, **options)
 
-    streaming.__name__ = f"streaming_{metric.__name__}"
+    streaming.__name__ = streaming.__qualname__ = f"streaming_{name}"
     streaming.__doc__ = f"Returns the metric of `tf.metrics.{metric.__name__}`, whose first argument is the labels."
     return streaming
 
@@ -110,9 +110,9 @@ def aggregate_metric_map(names_to_tuples: Mapping[str, tuple[Any, Any]]) -> tupl
 
 
 METRICS: dict[str, Any] = {
-    **{f"streaming_{name}": _with_predictions_first(getattr(v1.metrics, name)) for name in _SWAPPED},
+    **{f"streaming_{name}": _with_predictions_first(name, getattr(v1.metrics, name)) for name in _SWAPPED},
     **{
-        f"streaming_{name}": _with_predictions_first(getattr(v1.metrics, here))
+        f"streaming_{name}": _with_predictions_first(name, getattr(v1.metrics, here))
         for name, here in _SWAPPED_UNDER_OTHER_NAMES.items()
     },
     **{f"streaming_{name}": getattr(v1.metrics, name) for name in _SAME},
@@ -124,3 +124,11 @@ METRICS: dict[str, Any] = {
     "confusion_matrix": v1.confusion_matrix,
 }
 """The names of `tf.contrib.metrics`."""
+
+
+def __getattr__(name: str) -> Any:
+    """Returns one of these functions, which pickle looks for in this module."""
+    try:
+        return METRICS[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

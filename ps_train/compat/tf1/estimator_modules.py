@@ -23,7 +23,7 @@ from ps_train.compat.estimator.spec import best_exporter, eval_listener, exporte
 from ps_train.compat.estimator.spec.stock_package import package_locations
 from ps_train.compat.estimator.train_and_evaluate import check_eval_spec
 from ps_train.compat.estimator.training_executor import TrainingExecutor
-from ps_train.compat.tf1.absent_names import refusal
+from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, public_names
 from ps_train.compat.tf1.moved_modules import estimator_export
 
@@ -119,7 +119,7 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Returns the spec of one of these modules; None for another.
 
         Raises:
-          ModuleNotFoundError: there is no such module of Estimators.
+          ImportError: there is no such module of Estimators.
         """
         if fullname.partition(".")[0] == _PACKAGE and not _is_wanted(fullname):
             return None
@@ -127,9 +127,11 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name is None:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname in _ABOVE else None
         if refused := refusal_of(_REFUSED.get(name.partition(".")[0], "")):
-            raise ModuleNotFoundError(f"{fullname}: {refused}")
+            refuse_import(fullname, f"{fullname}: {refused}")
+            return None
         if name not in _OWN and not _is_package(name) and not _path_of(name).with_suffix(".py").is_file():
-            raise ModuleNotFoundError(missing_for(fullname) or refusal(fullname))
+            refuse_import(fullname, missing_for(fullname))
+            return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(name))
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -138,14 +140,7 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name is None:
             return ContribModule(spec.name, {"estimator": self._estimator()} if spec.name == _PACKAGE else {})
 
-        def load(attribute: str) -> Any:
-            if _is_package(name) or name in _ALONE or missing_for(name):
-                raise AttributeError(attribute)
-            module = package_module(name)
-            made_public = attribute.removeprefix("_")  # such as `_linear_logit_fn_builder` of canned.linear
-            return getattr(module, attribute if hasattr(module, attribute) else made_public)
-
-        return ContribModule(spec.name, _OWN.get(name, {}), load)
+        return ContribModule(spec.name, _OWN.get(name, {}), _NamesOfPackage(name))
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Does nothing: the module has its names."""
@@ -156,6 +151,32 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if fullname == root or fullname.startswith(f"{root}."):
                 return fullname[len(root) + 1 :]
         return None
+
+
+class _NamesOfPackage:
+    """The names of a module of the package tensorflow-estimator.
+
+    Args:
+      name: of the module, "canned.head" for example.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find(self, name: str) -> Any:
+        """Returns the value of a name; AttributeError: there is none."""
+        if not self._is_there():
+            raise AttributeError(name)
+        module = package_module(self._name)
+        made_public = name.removeprefix("_")  # such as `_linear_logit_fn_builder` of canned.linear
+        return getattr(module, name if hasattr(module, name) else made_public)
+
+    def listed(self) -> list[str]:
+        """Returns the module's names."""
+        return dir(package_module(self._name)) if self._is_there() else []
+
+    def _is_there(self) -> bool:
+        return not (_is_package(self._name) or self._name in _ALONE or missing_for(self._name))
 
 
 def _is_wanted(fullname: str) -> bool:

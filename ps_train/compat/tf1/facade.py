@@ -11,7 +11,6 @@ Modules of ps_train, Keras and tf-slim that are imported later get TensorFlow it
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -29,9 +28,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.graph_names import give_values_by_name
 from ps_train.base.private_tf import lock_additions
 from ps_train.compat.tf1 import layers, legacy, lost_names, mnist_input, mnist_network, old_names
-from ps_train.compat.tf1.absent_names import refusal
+from ps_train.compat.tf1.absent_names import refusal, refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
+from ps_train.compat.tf1.lazy_module import LazyModule, own_names
 from ps_train.compat.tf1.moved_modules import MovedModules
 from ps_train.compat.tf1.variables import Variable, import_graph_def
 from ps_train.compat.train import names
@@ -43,31 +43,31 @@ _FOLDER = os.path.dirname(tf.__file__)
 _WHICH_KERAS = "TF_USE_LEGACY_KERAS"
 
 
-class Facade(types.ModuleType):
+class Facade(LazyModule):
     """The module `tensorflow` of a script.
 
     Args:
       substitutes: names that ps_train provides.
     """
 
+    __slots__ = ()
+
     def __init__(self, substitutes: dict[str, Any]) -> None:
-        super().__init__(_NAME, tf.__doc__)
+        super().__init__(_NAME, substitutes, tf.__doc__)
         for name in ("__path__", "__file__", "__spec__", "__version__"):
             setattr(self, name, getattr(tf, name))
-        self.__dict__.update(substitutes)
 
-    def __getattr__(self, name: str) -> Any:
+    def find(self, name: str) -> Any:
+        """Returns the value that TensorFlow 1, or else today's TensorFlow, has under a name."""
         if name == "estimator":
             return _estimator()
-        for home in (v1, tf):
-            if hasattr(home, name):
-                return _with_advice(self, name, getattr(home, name))
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(refusal(f"{_NAME}.{name}"))
+        if name == "python":  # TensorFlow 1 has it as an attribute too
+            return sys.modules[f"{_NAME}.python"]
+        return _found(self, name, (v1, tf))
 
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *dir(v1), *dir(tf), "estimator"})
+    def listed(self) -> list[str]:
+        """Returns their names."""
+        return [*dir(v1), *dir(tf), "estimator", "python"]
 
 
 class _ScriptModules(importlib.abc.MetaPathFinder):
@@ -77,6 +77,8 @@ class _ScriptModules(importlib.abc.MetaPathFinder):
     """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        if isinstance(sys.modules.get(fullname), LazyModule):  # it is loaded again
+            return importlib.machinery.ModuleSpec(fullname, _AliasLoader(sys.modules[fullname]), is_package=True)
         parent_name, _, name = fullname.rpartition(".")
         parent = sys.modules.get(parent_name)
         if not isinstance(parent, Facade | Namespace | ContribModule):
@@ -88,10 +90,10 @@ class _ScriptModules(importlib.abc.MetaPathFinder):
         except AttributeError as error:
             found = parent.submodule(name) if isinstance(parent, Namespace) else None
             if found is None and not isinstance(parent, Facade):
-                raise ModuleNotFoundError(str(error)) from None
+                refuse_import(fullname, str(error))
         if not isinstance(found, types.ModuleType):
             return None
-        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(found))
+        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(found), is_package=True)
 
 
 _OWN = {__name__.partition(".")[0], "keras", "tf_keras", "tf_slim"}
@@ -126,14 +128,14 @@ class _AliasLoader(importlib.abc.Loader):
     """
 
     def __init__(self, found: types.ModuleType) -> None:
-        self._found = found
+        self._found, self._spec = found, found.__spec__
 
     def create_module(self, spec: Any) -> Any:
-        is_of_facade = isinstance(self._found, Namespace | ContribModule)
-        return self._found if is_of_facade else Namespace(spec.name, {}, self._found)
+        return self._found if isinstance(self._found, LazyModule) else Namespace(spec.name, {}, self._found)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        pass
+        if module is self._found:
+            module.__spec__ = self._spec  # that of its own name, and not of another one by which it is imported
 
 
 _PUBLIC = (
@@ -146,51 +148,73 @@ _PUBLIC = (
 """The begins of the names of the public modules of TensorFlow and Keras."""
 
 
-def _with_advice(owner: types.ModuleType, name: str, value: Any) -> Any:
-    """Returns a value of a module; a public module becomes a Namespace, which refuses absent names with advice."""
-    if not isinstance(value, types.ModuleType) or not value.__name__.startswith(_PUBLIC):
-        return value
-    found = Namespace(f"{owner.__name__}.{name}", {}, value)
+def _found(owner: types.ModuleType, name: str, homes: Sequence[Any]) -> Any:
+    """Returns the value of the first of some modules that has a name.
+
+    A public module becomes a Namespace, which has the names of the other modules' as well, and refuses absent names
+    with advice.
+
+    Args:
+      owner: the module whose name it is.
+      name: the name.
+      homes: the modules.
+
+    Raises:
+      AttributeError: none of them has the name.
+    """
+    values: list[Any] = []
+    refused = None
+    for home in homes:
+        try:
+            value = getattr(home, name)
+        except AttributeError as error:
+            if "has no attribute" not in str(error):  # it says more itself
+                refused = refused or error
+            continue
+        if not values and not _is_public(value):
+            return value
+        values.append(value)
+    if not values:
+        raise refused or AttributeError(refusal(f"{owner.__name__}.{name}"))
+    found = Namespace(f"{owner.__name__}.{name}", {}, *filter(_is_public, values))
     setattr(owner, name, found)
     return found
 
 
-class Namespace(types.ModuleType):
-    """A module that has its own names, and those of another for the rest; an absent one is refused with what to use.
+def _is_public(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and value.__name__.startswith(_PUBLIC)
+
+
+class Namespace(LazyModule):
+    """A module that has its own names, and those of others for the rest; an absent one is refused with what to use.
 
     Args:
       name: of the module.
       values: its own names.
-      other: the other module.
+      *others: the other modules; the first that has a name decides.
     """
 
-    def __init__(self, name: str, values: dict[str, Any], other: Any) -> None:
-        super().__init__(name, other.__doc__)
-        self.__path__: list[str] = []
-        self.__dict__.update(values)
-        self._other = other
+    __slots__ = ("_others",)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "__all__":  # of `import *`
-            return [each for each in dir(self) if not each.startswith("_")]
-        if name.startswith("__"):
-            raise AttributeError(name)
-        try:
-            return _with_advice(self, name, getattr(self._other, name))
-        except AttributeError as error:
-            if "has no attribute" not in str(error):  # it says more itself
-                raise
-        raise AttributeError(refusal(f"{self.__name__}.{name}"))
+    def __init__(self, name: str, values: dict[str, Any], *others: Any) -> None:
+        super().__init__(name, values, others[0].__doc__, others[0])
+        self._others = others
 
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *dir(self._other)})
+    def find(self, name: str) -> Any:
+        """Returns the value of the first other module that has a name."""
+        return _found(self, name, self._others)
+
+    def listed(self) -> list[str]:
+        """Returns the names of the other modules."""
+        return [name for other in self._others for name in dir(other)]
 
     def submodule(self, name: str) -> types.ModuleType | None:
-        """Imports a module of the other one, where that is a package; returns None if there is none."""
-        whole = f"{self._other.__name__}.{name}"
-        with contextlib.suppress(ModuleNotFoundError):
-            if importlib.util.find_spec(whole) is not None:
-                return importlib.import_module(whole)
+        """Imports a module of the others, where they are packages; returns None if there is none."""
+        for other in self._others:
+            whole = f"{other.__name__}.{name}"
+            with contextlib.suppress(ModuleNotFoundError):
+                if importlib.util.find_spec(whole) is not None:
+                    return importlib.import_module(whole)
         return None
 
 
@@ -212,14 +236,17 @@ def install() -> Facade:
         os.environ.setdefault(_WHICH_KERAS, "1")  # TensorFlow asks for it when Keras is first used
     contrib = make_contrib(_estimator)
     examples = _examples()
-    train = Namespace(f"{_NAME}.train", old_names.NAMES_OF_TRAIN, names)
-    image = Namespace(f"{_NAME}.image", old_names.NAMES_OF_IMAGE, v1.image)
+    train = Namespace(f"{_NAME}.train", old_names.NAMES_OF_TRAIN, names, tf.train)
+    image = Namespace(f"{_NAME}.image", old_names.NAMES_OF_IMAGE, v1.image, tf.image)
+    # TensorFlow 2's own function sets the seed of eager execution, which graphs do not read.
+    random = Namespace(f"{_NAME}.random", {"set_seed": v1.set_random_seed}, v1.random, tf.random)
     modules = {"contrib": contrib, "examples": examples, "keras": _keras(), "layers": _layers(), "nn": _nn()}
     graphs = {"import_graph_def": import_graph_def}
-    modules |= {"graph_util": Namespace(f"{_NAME}.graph_util", graphs, v1.graph_util), "image": image, "train": train}
+    graph_util = Namespace(f"{_NAME}.graph_util", graphs, v1.graph_util, tf.graph_util)
+    modules |= {"graph_util": graph_util, "image": image, "random": random, "train": train}
     facade = Facade({**old_names.NAMES, "Session": Session, "Variable": Variable, **graphs, **modules})
     compat = Namespace(f"{_NAME}.compat", {"v1": facade}, tf.compat)
-    facade.__dict__["compat"] = compat
+    own_names(facade)["compat"] = compat
     _real.update({name: sys.modules[name] for name in (_NAME, f"{_NAME}.compat", _V1) if name in sys.modules})
     sys.modules.update({_NAME: facade, f"{_NAME}.compat": compat, _V1: facade})
     for module in (contrib, examples):
@@ -276,6 +303,8 @@ def _estimator() -> Any:
 class _Keras(Namespace):
     """The module `tensorflow.keras`: of tf-keras as in TensorFlow 1, or Keras 3.  It is imported when it is used."""
 
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
             return importlib.import_module("tf_keras" if _is_legacy() else "keras").__version__
@@ -288,24 +317,25 @@ def _is_legacy() -> bool:
 
 def _keras() -> Any:
     estimator = ContribModule(f"{_NAME}.keras.estimator", {})
-    return _Keras(f"{_NAME}.keras", {"estimator": estimator}, v1.keras if _is_legacy() else tf.keras)
+    homes = [v1.keras] if _is_legacy() else []
+    return _Keras(f"{_NAME}.keras", {"estimator": estimator}, *homes, tf.keras)
 
 
 def _nn() -> Any:
-    cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, functools.partial(legacy.name, "rnn_cell"))
-    return Namespace(f"{_NAME}.nn", {"rnn_cell": cells, **old_names.NAMES_OF_NN}, v1.nn)
+    cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, legacy.NamesOfKeras("rnn_cell"))
+    return Namespace(f"{_NAME}.nn", {"rnn_cell": cells, **old_names.NAMES_OF_NN}, v1.nn, tf.nn)
 
 
 def _layers() -> Any:
-    return ContribModule(f"{_NAME}.layers", public_names(layers), functools.partial(legacy.name, "layers"))
+    return ContribModule(f"{_NAME}.layers", public_names(layers), legacy.NamesOfKeras("layers"))
 
 
 def _examples() -> Any:
     name = f"{_NAME}.examples.tutorials.mnist"
-    modules = {}
-    for own, module in (("input_data", mnist_input), ("mnist", mnist_network)):
-        modules[own] = types.ModuleType(f"{name}.{own}", module.__doc__)
-        modules[own].__dict__.update(public_names(module))
+    modules = {
+        own: LazyModule(f"{name}.{own}", public_names(module), module.__doc__)
+        for own, module in (("input_data", mnist_input), ("mnist", mnist_network))
+    }
     tutorials = ContribModule(f"{_NAME}.examples.tutorials", {"mnist": ContribModule(name, modules)})
     return ContribModule(f"{_NAME}.examples", {"tutorials": tutorials})
 
@@ -313,6 +343,6 @@ def _examples() -> Any:
 def _register(module: Any) -> None:
     """Makes a module, and the modules in it, importable by their names."""
     sys.modules[module.__name__] = module
-    for value in list(module.__dict__.values()):
+    for value in list(own_names(module).values()):
         if isinstance(value, types.ModuleType) and value.__name__.startswith(module.__name__ + "."):
             _register(value)

@@ -50,6 +50,25 @@ def name(module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
 
 
+class NamesOfKeras:
+    """The names of a module of tf-keras, which may be missing.
+
+    Args:
+      module: `layers` or `rnn_cell`.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def find(self, name_in_module: str) -> Any:
+        """Returns the value of a name; the errors are those of `name`."""
+        return name(self._module, name_in_module)
+
+    def listed(self) -> list[str]:
+        """Returns the module's names; none if tf-keras is missing."""
+        return dir(importlib.import_module(f"{_HOME}.{self._module}")) if is_installed() else []
+
+
 @functools.cache
 def _take_texts_as_filters() -> None:
     """Lets the number of filters of a convolution be the text of a number, such as a flag, as TensorFlow 1 does."""
@@ -93,3 +112,27 @@ def slim(name: str = "", part: str = "") -> Any:
         return importlib.import_module(f"{home.__name__}.{name}")  # such as a network
     except ModuleNotFoundError:
         raise AttributeError(name) from None
+
+
+class NamesOfSlim:
+    """The names of a module of tf-slim, which may be missing.
+
+    Args:
+      part: the module; "" for the package.
+    """
+
+    def __init__(self, part: str = "") -> None:
+        self._part = part
+
+    def find(self, name: str) -> Any:
+        """Returns the value of a name; the errors are those of `slim`."""
+        return slim(name, self._part)
+
+    def listed(self) -> list[str]:
+        """Returns the module's names; none if tf-slim is missing."""
+        return dir(slim(part=self._part)) if has_slim() else []
+
+
+def has_slim() -> bool:
+    """Returns True if tf-slim and tf-keras are there."""
+    return importlib.util.find_spec(_SLIM) is not None and is_installed()

@@ -9,7 +9,6 @@ A module that is gone, or that only a fork of TensorFlow has, is refused in one 
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -23,8 +22,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1.absent_names import refusal
-from ps_train.compat.tf1.contrib import ContribModule
+from ps_train.compat.tf1.absent_names import refuse_import
+from ps_train.compat.tf1.contrib import ContribModule, NamesOf
 
 _KERAS = "python.keras"
 _KERAS_NOW = "tf_keras.src"
@@ -114,7 +113,7 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name in _MADE:
             return ContribModule(spec.name, _MADE[name])
         new = self._of_keras(name) or self._prefix + _MOVED[name]
-        module = ContribModule(spec.name, {}, functools.partial(getattr, importlib.import_module(new)))
+        module = ContribModule(spec.name, {}, NamesOf(importlib.import_module(new)))
         module.__path__ = list(spec.submodule_search_locations or ())  # of parts that tf-keras does not have
         return module
 
@@ -143,9 +142,9 @@ class _AbsentModules(importlib.abc.MetaPathFinder):
         self._prefix = prefix
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        """Raises ModuleNotFoundError for a module below `tensorflow`."""
+        """Raises ImportError for a module below `tensorflow`."""
         if fullname.startswith(self._prefix):
-            raise ModuleNotFoundError(refusal(fullname))
+            refuse_import(fullname)
 
 
 def _is_below(name: str, package: str) -> bool:

@@ -142,6 +142,7 @@ def _with_arguments_in_order(loss: Callable[..., Any]) -> Callable[..., Any]:
             _say_order(loss.__name__)
         return loss(**dict(zip(_ORDER, given, strict=False)), **named)
 
+    in_order.__module__, in_order.__qualname__ = __name__, loss.__name__  # where pickle looks for it
     return in_order
 
 
@@ -169,3 +170,10 @@ NAMES_OF_TRAIN = {
     "SummaryWriter": v1.summary.FileWriter,
     "SyncReplicasOptimizerV2": SyncReplicasOptimizer,
 }
+
+
+def __getattr__(name: str) -> Any:
+    """Returns one of the losses, which pickle looks for in this module."""
+    if name not in _LOSSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return NAMES_OF_NN[name]
