@@ -21,12 +21,20 @@ from collections.abc import Mapping, Sequence
 from ps_train.base.errors import ConfigError
 
 CLASSIC_FLAGS = ("job_name", "task_index", "ps_hosts", "worker_hosts")
+_JOB_NAME, _TASK_INDEX = "job_name", "task_index"
+_OTHER_NAMES = {"task_id": _TASK_INDEX}
+"""Names that a flag has in many programs, and the classic one of the same meaning."""
+
+_DEFINES = r"""(?:DEFINE_\w+|add_argument|add_option|option)\(\s*(?:["'][^"']*["']\s*,\s*)*["'](?:--)?%s["']"""
+_DEPTH = 5
+"""Assignments that a value is followed through, at most."""
 
 
 def script_texts(script: str, is_module: bool = False) -> list[str]:
     """Returns the text of a script, and of the modules of its program that it imports.
 
-    Those of a script are beside it.  Those of a module are beside it or below the folder of its package.
+    Those of a script are beside it, those of a module also below the folder of its package, and both in the folders of
+    PYTHONPATH.
 
     Args:
       script: its path, or the name of a module.
@@ -37,6 +45,7 @@ def script_texts(script: str, is_module: bool = False) -> list[str]:
     """
     path = _path_of_module(script) if is_module else pathlib.Path(script)
     folders = [path.parent, *([path.parents[script.count(".")]] if is_module else [])]
+    folders += [pathlib.Path(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     try:
         texts, todo, seen = [], [path], {path}
         while todo:
@@ -81,35 +90,100 @@ def _imported(text: str) -> set[str]:
     return found
 
 
-def defined_flags(texts: Sequence[str]) -> set[str]:
-    """Returns the classic flags that a script's texts name in quotes, as definitions of flags do."""
-    return {
-        name
+def defined_flags(texts: Sequence[str]) -> dict[str, str]:
+    """Returns the flags of a script that describe its task, each with the value that it takes.
+
+    These are the classic flags that the texts name in quotes, `task_id`, and flags of any name that the script gives to
+    its server and its cluster: `Server(cluster, "worker", FLAGS.number)` makes `number` a task index.
+
+    Args:
+      texts: of the script and its modules.
+
+    Returns:
+      The name of each flag and one of `job_name`, `task_index` and `JOB_hosts`.
+    """
+    found = {
+        name: name
         for name in CLASSIC_FLAGS
         if any(re.search(rf"""["'](?:--)?{name}["']""", text) is not None for text in texts)
     }
+    found |= {name: meaning for name, meaning in _OTHER_NAMES.items() if _is_defined(name, texts)}
+    for text in texts:
+        for name, meaning in _uses(text).items():
+            if name not in found and _is_defined(name, texts):
+                found[name] = meaning
+    return found
+
+
+def _is_defined(name: str, texts: Sequence[str]) -> bool:
+    return any(re.search(_DEFINES % re.escape(name), text) is not None for text in texts)
+
+
+def _uses(text: str) -> dict[str, str]:
+    """Returns the attributes that a text gives to its server and cluster, as of FLAGS, with their meaning."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return {}
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    assigned.setdefault(target.id, []).append(node.value)
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            for meaning, value in _meanings(node):
+                names = _attributes(value, assigned)
+                if len(names) == 1:
+                    found.setdefault(names.pop(), meaning)
+    return found
+
+
+def _meanings(call: ast.Call) -> list[tuple[str, ast.expr]]:
+    """Returns the arguments of a call that makes a server or a cluster, with their meaning."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function == "Server":
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        given = dict(zip((_JOB_NAME, _TASK_INDEX), call.args[1:], strict=False)) | named
+        return [(name, given[name]) for name in (_JOB_NAME, _TASK_INDEX) if name in given]
+    if function == "ClusterSpec" and call.args and isinstance(call.args[0], ast.Dict):
+        pairs = zip(call.args[0].keys, call.args[0].values, strict=True)
+        return [(f"{ast.literal_eval(key)}_hosts", value) for key, value in pairs if isinstance(key, ast.Constant)]
+    return []
+
+
+def _attributes(value: ast.expr, assigned: Mapping[str, list[ast.expr]], depth: int = 0) -> set[str]:
+    """Returns the attributes of names in an expression, such as `x` of `FLAGS.x.split(",")`, also by assignments."""
+    called = {id(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
+    found = set()
+    for node in ast.walk(value):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            found |= set() if id(node) in called else {node.attr}
+        elif isinstance(node, ast.Name) and depth < _DEPTH and len(assigned.get(node.id, ())) == 1:
+            found |= _attributes(assigned[node.id][0], assigned, depth + 1)
+    return found
 
 
 def task_flags(
-    defined: set[str], given: Sequence[str], cluster: Mapping[str, Sequence[str]], job_name: str, index: int
+    defined: Mapping[str, str], given: Sequence[str], cluster: Mapping[str, Sequence[str]], job_name: str, index: int
 ) -> list[str]:
-    """Returns the classic flags of a task.
+    """Returns the flags of a task.
 
     Args:
-      defined: the flags that the script defines.
+      defined: the flags that the script defines, with their meanings, as of `defined_flags`.
       given: the user's arguments; a flag that stands there is not set again.
       cluster: the addresses of each job.
       job_name: of the task.
       index: of the task.
     """
-    values = {
-        "job_name": job_name,
-        "task_index": str(index),
-        "ps_hosts": ",".join(cluster.get("ps", [])),
-        "worker_hosts": ",".join(cluster.get("worker", [])),
-    }
+    values = {_JOB_NAME: job_name, _TASK_INDEX: str(index), "ps_hosts": "", "worker_hosts": ""}
+    values |= {f"{job}_hosts": ",".join(addresses) for job, addresses in cluster.items()}
     present = {argument.lstrip("-").partition("=")[0] for argument in given if argument.startswith("-")}
-    return [f"--{name}={values[name]}" for name in CLASSIC_FLAGS if name in defined - present]
+    return [
+        f"--{name}={values[meaning]}" for name, meaning in defined.items() if name not in present and meaning in values
+    ]
 
 
 def tf_config(cluster: Mapping[str, Sequence[str]], job_name: str, index: int) -> str:

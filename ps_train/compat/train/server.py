@@ -10,8 +10,10 @@ cluster is TensorFlow's: `{"ps": [...], "worker": [...]}`.  Sessions of this pro
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import json
 import logging
 import os
 import time
@@ -130,7 +132,7 @@ class Server(v1.train.Server):
 
     Raises:
       ConfigError: the machine has a public address; the environment variable PS_TRAIN_ALLOW_PUBLIC_PORTS=1 allows it.
-      tf.errors.OpError: the server cannot be started; a log line says which process has the port.
+      tf.errors.OpError: the server cannot be started; if the port is busy, it says which process has it.
     """
 
     limits = Limits()
@@ -150,10 +152,12 @@ class Server(v1.train.Server):
         make = functools.partial(super().__init__, server_or_cluster_def, job_name, task_index, protocol, config, start)
         try:
             serve_on_port(address.port if address else None, make)
-        except tf.errors.UnknownError:
-            if address:  # the error of TensorFlow does not tell which process has the port
-                log.error("TensorFlow cannot serve on %s%s: use another port", address, port_owner(address.port))
-            raise
+        except tf.errors.UnknownError as error:
+            if address is None:
+                raise
+            own = job_name or server_or_cluster_def.job_name, task_index or 0
+            text = f"{error.message}: TensorFlow cannot serve on {address}{port_owner(address.port)}"
+            raise tf.errors.UnknownError(None, None, f"{text}, {_who_has(server_or_cluster_def, *own)}") from None
         definition = self.server_def
         hosts = {job.name: dict(job.tasks) for job in definition.cluster.job}
         self.cluster = ScriptCluster(hosts, definition.job_name, definition.task_index)
@@ -224,6 +228,37 @@ def session_config(master: str, config: Any, graph: tf.Graph) -> Any:
         found.CopyFrom(config)
     found.device_filters.extend(["/job:ps", task.cluster.device, *others])
     return found
+
+
+def _who_has(definition: Any, job_name: str, index: int) -> str:
+    """Returns the words of an error that say which two tasks have one port.
+
+    Args:
+      definition: the cluster, in which the task stands.
+      job_name: of the task.
+      index: of the task.
+    """
+    if isinstance(definition, tensorflow_server_pb2.ServerDef):
+        index, definition = index or definition.task_index, definition.cluster
+    own, hosts = f"{job_name}:{index}", v1.train.ClusterSpec(definition).as_dict()
+    address = hosts[job_name][index]
+    same = [f"{job}:{each}" for job, tasks in hosts.items() for each, host in _numbered(tasks) if host == address]
+    if len(same) > 1:
+        return f"the address of {' and of '.join(same)}: give each task an address of its own."
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        task = json.loads(os.environ["TF_CONFIG"])["task"]
+        if (told := f"{task['type']}:{task['index']}") != own:
+            return (
+                f"the address of {own}, and by TF_CONFIG this process is {told}: two processes serve as {own}. Take "
+                "the task from TF_CONFIG, or from the flags job_name and task_index."
+            )
+    return (
+        f"the address of {own}: end that process, or use another port; two processes of one job cannot both be {own}."
+    )
+
+
+def _numbered(tasks: Any) -> Any:
+    return tasks.items() if isinstance(tasks, dict) else enumerate(tasks)
 
 
 def _address_in(definition: Any, job_name: str | None, task_index: int | None) -> Address | None:

@@ -23,7 +23,61 @@ ARGPARSE = 'parser.add_argument("--ps_hosts")\nparser.add_argument("-w", "--work
     ],
 )
 def test_flags_are_found_in_the_text(text, names):
-    assert defined_flags([text]) == names
+    assert defined_flags([text]).keys() == names
+
+
+INCEPTION = """
+tf.app.flags.DEFINE_string('job_name', '', '')
+tf.app.flags.DEFINE_integer('task_id', 0, 'Task ID of the worker/replica running the training.')
+"""
+OTHERS = """
+parser.add_argument("--job", default="worker")
+parser.add_argument('-t', '--task', type=int)
+parser.add_argument("--servers")
+parser.add_argument("--trainers")
+parser.add_argument("--chief_at")
+parser.add_argument("--data")
+args = parser.parse_args()
+servers = args.servers.split(",")
+cluster = tf.train.ClusterSpec({"ps": servers, "worker": args.trainers.split(","), "chief": [args.chief_at]})
+number = int(args.task)
+server = tf.train.Server(cluster, args.job, task_index=number, config=tf.ConfigProto(allow_soft_placement=args.data))
+"""
+NONE = """
+DEFINE_integer("worker_id", 0, "")
+DEFINE_integer("base", 0, "")
+config = {"task_id": 3}
+server = tf.train.Server(cluster, "worker", FLAGS.worker_id + FLAGS.base)
+server = tf.train.Server(cluster, job_name=config.job, task_index=config.index)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        (INCEPTION, {"job_name": "job_name", "task_id": "task_index"}),
+        (
+            OTHERS,
+            {
+                "job": "job_name",
+                "task": "task_index",
+                "servers": "ps_hosts",
+                "trainers": "worker_hosts",
+                "chief_at": "chief_hosts",
+            },
+        ),
+        (NONE, {}),
+    ],
+)
+def test_flags_of_other_names_are_known_by_their_use(text, flags):
+    assert defined_flags([text]) == flags
+
+
+def test_flags_of_other_names_get_the_task_and_the_cluster():
+    flags = task_flags(
+        defined_flags([OTHERS]), ["--job=worker"], {"ps": ["a:1"], "worker": ["b:1", "c:1"]}, "worker", 1
+    )
+    assert sorted(flags) == ["--servers=a:1", "--task=1", "--trainers=b:1,c:1"]
 
 
 def test_a_task_gets_what_the_script_defines_and_the_user_does_not_set():
@@ -34,7 +88,8 @@ def test_a_task_gets_what_the_script_defines_and_the_user_does_not_set():
         "--ps_hosts=a:1",
         "--worker_hosts=b:1,c:1",
     ]
-    assert task_flags({"job_name", "ps_hosts"}, ["--ps_hosts", "x:1"], CLUSTER, "ps", 0) == ["--job_name=ps"]
+    two = {"job_name": "job_name", "ps_hosts": "ps_hosts"}
+    assert task_flags(two, ["--ps_hosts", "x:1"], CLUSTER, "ps", 0) == ["--job_name=ps"]
 
 
 def test_tf_config_names_the_cluster_and_the_task():
@@ -48,12 +103,12 @@ def test_modules_beside_the_script_are_read(tmp_path):
     (tmp_path / "main.py").write_text("import numpy\nfrom options import FLAGS\n")
     (tmp_path / "options.py").write_text("import main\n" + ABSL)
     texts = script_texts(str(tmp_path / "main.py"))
-    assert len(texts) == 2 and defined_flags(texts) == {"job_name", "task_index"}
+    assert len(texts) == 2 and defined_flags(texts).keys() == {"job_name", "task_index"}
 
 
 def test_a_script_of_another_python_is_searched_all_the_same(tmp_path):
     (tmp_path / "old.py").write_text("print 'job_name'\n")
-    assert defined_flags(script_texts(str(tmp_path / "old.py"))) == {"job_name"}
+    assert defined_flags(script_texts(str(tmp_path / "old.py"))).keys() == {"job_name"}
 
 
 def test_a_missing_script_is_named():
@@ -70,5 +125,5 @@ def test_the_modules_of_a_package_are_read(tmp_path, monkeypatch):
     (tmp_path / "trainer" / "model.py").write_text(ARGPARSE)
     (tmp_path / "beside.py").write_text("")
     texts = script_texts("trainer.task", is_module=True)
-    assert len(texts) == 4 and defined_flags(texts) == {"job_name", "task_index", "ps_hosts", "worker_hosts"}
+    assert len(texts) == 4 and defined_flags(texts).keys() == {"job_name", "task_index", "ps_hosts", "worker_hosts"}
     assert script_texts("trainer", is_module=True) == ["raise SystemExit('it is not run')\n"]

@@ -74,9 +74,22 @@ def test_the_tasks_of_a_device_have_names_and_addresses():
     assert cluster.members("/job:master/task:0") == []
 
 
-def test_a_busy_port_is_named(caplog):
+def test_a_busy_port_is_named(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
     first = v1.train.Server.create_local_server()
     host = first.target.removeprefix("grpc://")
-    with pytest.raises(Exception, match=r"Could not start gRPC server"):
+    with pytest.raises(tf.errors.UnknownError, match=r"Could not start gRPC server") as busy:
         Server({"local": [host]}, job_name="local", task_index=0)
-    assert "use another port" in caplog.text and host.rpartition(":")[2] in caplog.text
+    assert f"serve on {host} (held by pid" in str(busy.value) and "use another port" in str(busy.value)
+
+
+def test_two_tasks_on_one_port_are_named(monkeypatch):
+    first = v1.train.Server.create_local_server()
+    host = first.target.removeprefix("grpc://")
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}, "task": {"type": "worker", "index": 1}}')
+    both = "the address of worker:0, and by TF_CONFIG this process is worker:1: two processes serve as worker:0"
+    with pytest.raises(tf.errors.UnknownError, match=both):
+        Server(v1.train.ClusterSpec({"worker": [host, "localhost:1"]}), "worker", 0)
+    one_address = "the address of ps:0 and of worker:1: give each task an address of its own."
+    with pytest.raises(tf.errors.UnknownError, match=one_address):
+        Server({"ps": {0: host}, "worker": ["localhost:1", host]}, "worker", 1)
