@@ -7,13 +7,19 @@ import signal
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from ps_train import serving
+from ps_train.base import side_work
+from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+from ps_train.engine.checkpoint.deltas.manifest import read_manifest
 from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.training.tasks.delta_writer import DeltaWriter
 from tests.process.test_warm_start import FLAGS, MODEL
-from tests.support.processes import Processes
+from tests.support.checkpoints import write_checkpoint
+from tests.support.processes import Processes, eventually
 
 
 def deltas_of(directory: pathlib.Path) -> list[str]:
@@ -51,3 +57,40 @@ def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processe
     with serving.load(str(model_dir / "deltas"), poll_secs=0, export=str(directory / "export")) as model:
         assert model.global_step == step + 500
         np.testing.assert_array_equal(model.predict(ids)["outputs"], expected["outputs"])
+
+
+def test_a_writer_that_fails_or_dies_goes_on_and_is_seen(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_checkpoint(tmp_path, 5)
+    (tmp_path / "deltas").touch()  # in the way, as a full disk is
+    writer = DeltaWriter(str(tmp_path), 0.2)
+    try:
+        eventually(lambda: "deltas" in side_work.failing(), 60, "the failure")
+        assert "cannot be written" in side_work.failing()["deltas"].reason
+        writer._process.kill()
+        eventually(lambda: "exit code -9" in side_work.failing()["deltas"].reason, 60, "the death")
+        (tmp_path / "deltas").unlink()
+        eventually(lambda: "deltas" not in side_work.failing(), 60, "the base")
+        assert (tmp_path / "deltas" / "base").is_dir()
+        write_checkpoint(tmp_path, 9)
+        writer.finish(60)
+        assert [read_manifest(path).next.global_step for path in deltas_of(tmp_path)] == [9]
+    finally:
+        writer.close()
+    assert [record.message[:6] for record in caplog.records if record.levelname == "WARNING"] == ["deltas"]
+
+
+def test_a_chain_that_cannot_go_on_fails_the_end_of_the_job(tmp_path: pathlib.Path) -> None:
+    write_checkpoint(tmp_path, 5)
+    writer = DeltaWriter(str(tmp_path), 0.2)
+    try:
+        eventually(lambda: (tmp_path / "deltas" / "base").is_dir(), 60, "the base")
+        (tmp_path / "deltas" / "000003").mkdir()  # a gap
+        write_checkpoint(tmp_path, 9)
+        eventually(lambda: "deltas" in side_work.failing(), 60, "the failure")
+        with pytest.raises(SaveError, match=r"the deltas are not written .*to begin another chain"):
+            writer.finish(60)
+    finally:
+        writer.close()
+        side_work.works("deltas")

@@ -19,6 +19,7 @@ import logging
 import os
 import threading
 
+from ps_train.base import side_work
 from ps_train.base.errors import LostTaskError, PsTrainError, UnreachableError
 from ps_train.base.untrusted import as_record, parse_json, read_text
 from ps_train.cluster.membership.liveness import LivenessTracker
@@ -96,6 +97,7 @@ class StatusFile:
         self._directory, self._path = directory, os.path.join(directory, STATUS_FILE)
         self._status = Status(RunState.RUNNING, holder, max_steps)
         self._ended, self._write_lock = threading.Event(), threading.Lock()
+        self._is_stale = False
 
     def begin(self) -> None:
         """Writes that the run goes on, and touches the file from a thread."""
@@ -112,6 +114,9 @@ class StatusFile:
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_SECS):
+            if self._is_stale:  # the file may say how another run has ended
+                self._write()
+                continue
             try:
                 os.utime(self._path)  # works on a full disk
             except FileNotFoundError:
@@ -126,8 +131,11 @@ class StatusFile:
                     json.dump(dataclasses.asdict(self._status), file)
                     file.write("\n")
                 os.replace(self._path + ".new", self._path)
+            self._is_stale = False
+            side_work.works(STATUS_FILE)
         except OSError as error:
-            log.debug("%s cannot be written: %s", self._path, error)
+            self._is_stale = True
+            side_work.failed(STATUS_FILE, f"it cannot be written ({error.strerror}): an evaluator waits for it")
 
 
 class RunMonitor:

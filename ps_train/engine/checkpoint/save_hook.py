@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import SaveError
+from ps_train.base import side_work
+from ps_train.base.errors import SaveError, one_line
 from ps_train.cluster.sessions.calls import abandonable
 
 log = logging.getLogger(__name__)
@@ -189,12 +190,14 @@ class SaveHook(v1.train.SessionRunHook):
                 step = self._saves.poll()
             except SaveError as error:
                 log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
+                side_work.failed("checkpoints", one_line(error), is_told=True)
                 step = None
                 if self._state.begun:
                     self._state.begun.popleft()
                 continue
             if step is None:
                 return
+            side_work.works("checkpoints", is_told=True)
             self.step = step
             if self._state.begun:
                 self._report_late(self._state.begun.popleft(), step)

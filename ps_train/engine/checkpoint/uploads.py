@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from ps_train.base import side_work
 from ps_train.base.errors import RefusedError, SaveError, one_line
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
@@ -336,6 +337,7 @@ class Uploader:
 
     def _note_failure(self, reason: str) -> None:
         self._failure = reason
+        side_work.failed("uploads", reason, is_told=True)
         if self._failing_since is None:
             self._failing_since = time.monotonic()
             log.warning(
@@ -348,6 +350,7 @@ class Uploader:
             secs = time.monotonic() - self._failing_since
             log.info("model_dir=%s takes files again, after %.0fs", self._url, secs)
         self._failing_since, self._failure = None, ""
+        side_work.works("uploads", is_told=True)
 
 
 def _is_of_chief(name: str) -> bool:

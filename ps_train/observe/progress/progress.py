@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
 from ps_train.engine.updates.adaptation import ADAPTED
@@ -200,8 +201,10 @@ class ProgressHook(v1.train.SessionRunHook):
                 self._writer.add_summary(summary, step)
                 self._writer.flush()
                 self._is_refused = False
+                side_work.works("event file", is_told=True)
             except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
                 self._writer = None
+                side_work.failed("event file", str(error).splitlines()[0], is_told=True)
                 if not self._is_refused:
                     log.warning(
                         "the event file in %s could not be written: %s", self._model_dir, str(error).splitlines()[0]

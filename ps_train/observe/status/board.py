@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train import __version__
+from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder
 from ps_train.cluster.addresses.cluster import Cluster
@@ -204,6 +205,7 @@ class Board:
             "core": self._core(progress if is_current else None),
             "stream": self.tasks.stream(now),
             "save": saves,
+            "side_work": _failing(),
             "events": [vars(event) for event in self._recorder.events()],
             "log": self._recorder.lines(),
         }
@@ -247,6 +249,12 @@ class Board:
         if own == WAITING_FOR_RACK:
             return "starting" if self._progress is None else "recovering"
         return _STATES.get(own, "training")
+
+
+def _failing() -> dict[str, dict[str, Any]]:
+    """Returns the work beside training that fails, by its name."""
+    now = time.monotonic()
+    return {name: {"secs": now - one.since, "reason": one.reason} for name, one in side_work.failing().items()}
 
 
 def _listed(field: str, slices: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ class Limits:
 
 
 def findings(status: Status, job: Job, limits: Limits) -> list[dict[str, Any]]:
-    """Returns one finding for each rule, or for each task of a rule that warns."""
+    """Returns one finding for each rule, or for each task of a rule that warns, and one for each failing side work."""
     found: list[dict[str, Any]] = []
     for rule in RULES:
         limit = limits.values.get(rule.name, rule.limit_of(status))
@@ -82,7 +82,7 @@ def findings(status: Status, job: Job, limits: Limits) -> list[dict[str, Any]]:
         worst: Measured = max(known, key=lambda measured: measured[1]) if known else ("", None)
         for task, value in over or [worst]:
             found.append(_finding(rule, limit, task, value, status, job))
-    return found
+    return found + [_of_side_work(name, one) for name, one in status.get("side_work", {}).items()]
 
 
 def warnings(found: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -104,6 +104,22 @@ def _finding(rule: Rule, limit: float, task: str, value: float | None, status: S
         "state": state,
         "text": text,
         "advice": rule.advice(status, job, task, value) if state == "warn" and value is not None else "",
+    }
+
+
+def _of_side_work(name: str, failure: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the finding for work beside training that fails at present, from the first step on."""
+    title = "work beside training fails"
+    return {
+        "rule": "side_work",
+        "task": name,
+        "title": title,
+        "value": failure["secs"],
+        "limit": 0.0,
+        "unit": "secs",
+        "state": "warn",
+        "text": f"{name}: {title} for {_shown(failure['secs'], 'secs')}",
+        "advice": failure["reason"],
     }
 
 

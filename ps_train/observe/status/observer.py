@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+from ps_train.base import side_work
 from ps_train.base.console import Console
 from ps_train.base.errors import headline
 from ps_train.base.http_server import HttpServer, Route
@@ -81,6 +82,8 @@ class JobObserver:
 
     def start(self, console: Console) -> None:
         """Serves the page and prints its address."""
+        side_work.forget()
+        side_work.note_dead_threads()
         record_event("started", f"{self._job.model} begins, update {self._job.update}")
         if self._server is None:
             return

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ps_train.base import side_work
 from ps_train.base.errors import PsTrainError, one_line
 from ps_train.observe.tracking.tracked_run import TrackedRun
 
@@ -209,6 +210,7 @@ class Tracking:
                         end = self._end
                 self._send(tracker, run, end)
                 pause, retry = self._send_secs, self._send_secs / 2
+                side_work.works("tracking", is_told=True)
             except RefusedRunError as error:
                 self._tell(f"{_short(error)}; this run is not tracked")
                 with self._changed:
@@ -225,6 +227,7 @@ class Tracking:
 
     def _tell(self, text: str) -> None:
         log.debug("track=%s", self._name, exc_info=True)
+        side_work.failed("tracking", text, is_told=True)
         if not self._is_told and not self._is_abandoned:
             self._is_told = True
             log.warning("track=%s: %s", self._name, text)

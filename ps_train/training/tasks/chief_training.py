@@ -424,8 +424,10 @@ class ChiefTraining(WorkerTraining):
         return self.session
 
     def close(self) -> None:
-        """Writes the last point of the event files, if it is not written yet, and ends the profile."""
+        """Writes the last point of the event files, if it is not written yet, and ends the profile and the deltas."""
         self.write_last_point()
+        if self._deltas is not None:
+            self._deltas.close()
         super().close()
 
     def write_last_point(self) -> None:

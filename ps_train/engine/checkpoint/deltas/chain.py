@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import fcntl
 import glob
+import logging
 import os
 import shutil
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.difference import EqualError, make_delta
+from ps_train.engine.checkpoint.deltas.manifest import read_manifest
 from ps_train.engine.checkpoint.deltas.saved import open_saved
-from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, run_checkpoints
+from ps_train.engine.checkpoint.run_checkpoints import LIST, is_whole, list_text, newest_checkpoint, run_checkpoints
 from ps_train.engine.checkpoint.run_files import DELTAS, link_or_copy
+
+log = logging.getLogger(__name__)
 
 BASE = "base"
 """Name of the directory with the first checkpoint."""
@@ -76,7 +80,7 @@ class Chain:
         else:
             target = self._delta(last + 1)
             try:
-                make_delta(open_saved(self._kept(last)), open_saved(new), target)
+                self._make_delta(last, new, target)
             except EqualError:  # the run has written the same checkpoint again
                 shutil.rmtree(self._kept(last))
                 os.rename(new, self._kept(last))
@@ -84,16 +88,29 @@ class Chain:
         self._keep_only(last + 1)
         return target
 
+    def _make_delta(self, last: int, new: str, target: str) -> None:
+        """Makes the delta after a number; if its kept checkpoint is damaged, that is made again from the chain."""
+        wanted = read_manifest(self._delta(last)).next.hash if last else ""
+        try:
+            if newest_checkpoint(self._kept(last)) is None:
+                raise DamagedCheckpointError(f"{self._kept(last)} is damaged")
+            make_delta(open_saved(self._kept(last)), open_saved(new), target, wanted)
+        except DamagedCheckpointError as error:
+            log.warning("%s; it is made again from the deltas", str(error).rstrip("."))
+            shutil.rmtree(self._kept(last))
+            self._keep_only(last, and_also=new)
+            make_delta(open_saved(self._kept(last)), open_saved(new), target, wanted)
+
     def _kept(self, number: int) -> str:
         return os.path.join(self.directory, _KEPT, f"{number:0{_DIGITS}}")
 
     def _delta(self, number: int) -> str:
         return os.path.join(self.directory, f"{number:0{_DIGITS}}")
 
-    def _keep_only(self, number: int) -> None:
-        """Removes all kept checkpoints but that of a number, which is made again if it is missing."""
+    def _keep_only(self, number: int, and_also: str = "") -> None:
+        """Removes all kept checkpoints but that of a number, which is made again if it is missing, and one other."""
         for name in os.listdir(os.path.join(self.directory, _KEPT)):
-            if name != os.path.basename(self._kept(number)):
+            if name not in (os.path.basename(self._kept(number)), os.path.basename(and_also)):
                 shutil.rmtree(os.path.join(self.directory, _KEPT, name), ignore_errors=True)
         if number < 0 or os.path.isdir(self._kept(number)):
             return
@@ -103,8 +120,8 @@ class Chain:
             return
         try:
             apply_deltas(open_saved(base), [self._delta(one) for one in range(1, number + 1)], self._kept(number))
-        except ConfigError as error:
-            raise ConfigError(f"{error} Remove {self.directory} to begin another chain.") from None
+        except (ConfigError, DamagedCheckpointError) as error:
+            raise ConfigError(f"{str(error).rstrip('.')}. Remove {self.directory} to begin another chain.") from None
 
     def _take_newest(self, before: str, folder: str) -> bool:
         """Links the newest whole checkpoint of the run into a folder; False if it is that of another folder."""

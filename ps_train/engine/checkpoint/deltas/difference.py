@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import UntrustedError
 from ps_train.engine.checkpoint.deltas.manifest import FILES, VALUES, End, Entry, Manifest, Vocabulary
 from ps_train.engine.checkpoint.deltas.saved import (
@@ -42,13 +42,14 @@ class EqualError(ConfigError):
     """Two contents that a delta should lead between are one."""
 
 
-def make_delta(old: Saved, new: Saved, folder: str) -> Manifest:
+def make_delta(old: Saved, new: Saved, folder: str, base_hash: str = "") -> Manifest:
     """Writes the delta that leads from one to the other.
 
     Args:
       old: what it leads from.
       new: what it leads to.
       folder: new directory of the delta.
+      base_hash: hash that `old` must have; "" for any.
 
     Raises:
       EqualError: both have the same content.
@@ -68,6 +69,10 @@ def make_delta(old: Saved, new: Saved, folder: str) -> Manifest:
     with new_folder(folder, "--to") as unfinished:
         difference = _Difference(old, new, Writer(os.path.join(unfinished, VALUES)))
         manifest = difference.write()
+        if base_hash and manifest.base.hash != base_hash:
+            raise DamagedCheckpointError(
+                f"{old.path} is damaged: it has another hash than the delta before it leads to."
+            )
         if manifest.base.hash == manifest.next.hash:
             raise EqualError(f"{old.path} and {new.path} are equal, bit for bit: there is no delta to write.")
         for name in manifest.changed_files:

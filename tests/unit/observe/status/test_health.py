@@ -80,6 +80,13 @@ def test_each_rule_warns_alone_and_its_advice_names_a_flag_or_an_action(rule):
     assert warnings([finding]) == [f"health: {finding['text']}; {finding['advice']}"]
 
 
+def test_work_beside_training_that_fails_warns_until_it_works():
+    status = a_status(side_work={"deltas": {"secs": 4.0, "reason": "No space left on device"}}, step=1)
+    (warning,) = warnings(found(status))
+    assert warning == "health: deltas: work beside training fails for 4 s; No space left on device"
+    assert warnings(found(a_status(side_work={}, step=1))) == []
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_each_limit_can_be_changed(rule):
     assert warned(UNHEALTHY[rule.name], f"{rule.name}:1e9") == {}

@@ -77,6 +77,32 @@ def test_a_chain_that_leads_back_is_followed_from_all_its_checkpoints(tmp_path: 
     chain.close()
 
 
+@pytest.mark.parametrize("kind", ["cut", "flipped", "another"])
+def test_a_damaged_kept_checkpoint_is_made_again_from_the_chain(tmp_path: pathlib.Path, kind: str) -> None:
+    chain, expected = Chain(str(tmp_path)), {}
+    for step in (1, 5, 9):
+        expected[step] = save(tmp_path, step)
+        assert chain.extend()
+    chain.close()
+    (kept,) = (tmp_path / "deltas" / ".checkpoints" / "000002").glob("*.data-*")
+    content = kept.read_bytes()
+    if kind == "cut":
+        kept.write_bytes(content[: len(content) // 2])
+    elif kind == "flipped":
+        kept.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    else:  # whole, and of another content
+        save(tmp_path, 9)
+        for path in tmp_path.glob("model.ckpt-9.*"):
+            (kept.parent / path.name).unlink()
+            shutil.copy(path, kept.parent)
+    expected[12] = save(tmp_path, 12)
+    chain = Chain(str(tmp_path))
+    assert chain.extend().endswith("000003") and np.array_equal(applied(tmp_path), expected[12])
+    manifests = [read_manifest(str(path)) for path in sorted((tmp_path / "deltas").glob("0*"))]
+    assert [one.next.hash for one in manifests[:-1]] == [one.base.hash for one in manifests[1:]]
+    chain.close()
+
+
 def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> None:
     chain = Chain(str(tmp_path))
     assert chain.extend() == "" and chain.last == -1
