@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base import gc_control
+from ps_train.base import gc_control, side_work
 from ps_train.base.console import Console
 from ps_train.base.errors import (
     EXIT_CONFIG,
@@ -30,6 +30,7 @@ from ps_train.base.errors import (
     PsTrainError,
     UnreachableError,
     exit_code_of_signal,
+    headline,
 )
 from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
 from ps_train.config.file_systems import check_file_systems
@@ -54,6 +55,7 @@ from ps_train.training.tasks.model_directory import ReadDirectory, directory_of_
 log = logging.getLogger(__name__)
 
 _LOOK_SECS = 0.5
+_EVENTS = "event file of the evaluator"
 _TRIES = 5
 """Attempts to read a checkpoint before it counts as damaged: on a network file system files may appear late."""
 
@@ -99,6 +101,8 @@ def _run(job: Job, console: Console, model_directory: ReadDirectory) -> int:
             if scorer.update():
                 next_score = now + job.eval_every_secs if scorer.count > count else now
                 continue
+        if scorer.step >= job.max_steps or ended is not None:
+            scorer.close()
         if scorer.step >= job.max_steps:
             return EXIT_DONE
         if ended is not None:
@@ -187,6 +191,7 @@ class _CheckpointScorer:
     def update(self) -> bool:
         """Scores a checkpoint, or tries to; returns False if none is newer than the last scored one."""
         self.failure = None
+        self._export(self._exports.retry)
         for step, path in run_checkpoints(self._directory):
             version = (step, _written(path))
             if version == self._scored:
@@ -199,8 +204,9 @@ class _CheckpointScorer:
 
     def _try(self, version: tuple[int, int], path: str) -> None:
         try:
-            run = run_of(path)
-            metrics = self._score(path)
+            kept = self._exports.pinned(path)
+            run = run_of(kept)
+            metrics = self._score(kept)
         except DamagedCheckpointError as error:
             self._tries[version] += 1
             if self._tries[version] == _TRIES:
@@ -211,19 +217,39 @@ class _CheckpointScorer:
         self._console.line(
             f"evaluation at step {self.step}: " + (metrics_line(split_slices(metrics, self._field)[0]) or "no metrics")
         )
-        if self._writer is None or run != self._run:  # the files of an ignored run are in another place now
-            self._writer, self._run = _writer(self._directory), run
-        values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-        values += [run_value(run)] if run[0] else []
-        self._writer.add_summary(v1.Summary(value=values), self.step)
-        self._writer.flush()
+        self._write_events(metrics, run)
+        self._export(lambda: self._exports.add(self.step, kept, metrics))
+
+    def close(self) -> None:
+        """Makes the last export, if it could not be written before.
+
+        Raises:
+          SaveError: it cannot be written now either.
+        """
+        self._export(self._exports.close)
+
+    def _export(self, make: Callable[[], str | None]) -> None:
         try:
-            exported = self._exports.add(self.step, path, metrics)
-        except (DamagedCheckpointError, AucLossError) as error:  # the chief has removed it, or its rows lose too much
+            exported = make()
+        except (DamagedCheckpointError, AucLossError) as error:  # it is damaged, or its rows lose too much
             log.warning("no export of step %d: %s", self.step, error)
             return
         if exported is not None:
             self._console.line(f"exported {exported}")
+
+    def _write_events(self, metrics: dict[str, float], run: tuple[str, str]) -> None:
+        """Writes the metrics; a disk that refuses them loses these points, and the next ones begin a new file."""
+        values = [v1.Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        values += [run_value(run)] if run[0] else []
+        try:
+            if self._writer is None or run != self._run:  # the files of an ignored run are in another place now
+                self._writer, self._run = _writer(self._directory), run
+            self._writer.add_summary(v1.Summary(value=values), self.step)
+            self._writer.flush()
+            side_work.works(_EVENTS)
+        except (RuntimeError, OSError, tf.errors.OpError, PsTrainError) as error:  # TensorFlow's writer raises all
+            self._writer = None
+            side_work.failed(_EVENTS, f"it cannot be written ({headline(error)})")
 
 
 def _written(path: str) -> int:
