@@ -134,7 +134,7 @@ def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
         kind = "None" if values is None else f"a {type(values).__name__}"
         raise DataError(f"{name} of Arrays is {kind}: give a numpy array with a row for each example.")
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, object if _is_list_of_texts(values) else None)
     except Exception as error:  # rows of different lengths; a tensor of a graph
         cause = " ".join(str(error).split())[:120]
         raise DataError(
@@ -158,11 +158,17 @@ def _array(name: str, values: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _refuse_objects(name: str, array: np.ndarray[Any, Any]) -> None:
-    """Raises DataError for an array of objects that are not texts.
+def _is_list_of_texts(values: Any) -> bool:
+    """Returns True for lists of texts: numpy's own types of texts lose zero bytes at their ends."""
+    while isinstance(values, list | tuple) and len(values):
+        values = values[0]
+        if type(values) in (str, bytes):
+            return True
+    return False
 
-    Texts stay objects: numpy's own types of texts lose zero bytes at their ends.
-    """
+
+def _refuse_objects(name: str, array: np.ndarray[Any, Any]) -> None:
+    """Raises DataError for an array of objects that are not texts."""
     others = [value for value in array.flat if not isinstance(value, str | bytes)]
     if not others:
         return

@@ -171,7 +171,7 @@ class Features:
         """
         import pyarrow as pa
 
-        feature, default = self.features[name], self._default(name, array.type)
+        feature, default = self.features[name], self._default(name)
         if isinstance(default, list):
             array = _with_lists(array, default)
             default = None
@@ -191,10 +191,15 @@ class Features:
 
     def check(self, name: str, arrow: pa.DataType) -> None:
         """Raises DataError if a column of a type has no value for the model, or not with its default."""
-        default = self._default(name, arrow)
+        import pyarrow as pa
+
+        kind, default = pa.types, self._default(name)
+        arrow = plain_type(arrow)
+        while self.features[name].kind == "dense" and (kind.is_list(arrow) or kind.is_fixed_size_list(arrow)):
+            arrow = plain_type(arrow.value_type)
         column_of(name, arrow, None if isinstance(default, list) else default)
 
-    def _default(self, name: str, arrow: pa.DataType) -> Any:
+    def _default(self, name: str) -> Any:
         if name not in self.defaults:
             return None
         text, is_text = self.defaults[name], np.dtype(self.features[name].dtype).kind == "O"

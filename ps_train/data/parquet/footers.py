@@ -80,7 +80,7 @@ def read_footers(paths: Sequence[str], columns: Iterable[str] | None) -> Footers
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(_footer, paths))
-    schemas = [_fields(metadata.schema.to_arrow_schema()) for metadata in found]
+    schemas = [_fields(path, metadata.schema.to_arrow_schema()) for path, metadata in zip(paths, found, strict=True)]
     of_paths = _columns_of_paths(paths)
     first = {**schemas[0], **_types(of_paths[0])}
     for path, schema, values in zip(paths, schemas, of_paths, strict=True):
@@ -108,15 +108,22 @@ def file_system(path: str) -> Any:
     return file_system_of(path) if scheme_of(path) else None
 
 
-def _fields(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Returns name to type; fields of structs have names with dots."""
+def _fields(path: str, schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Returns name to type; fields of structs have names with dots.
+
+    Raises:
+      DataError: two columns have one name.
+    """
     import pyarrow as pa
 
-    fields, pending = {}, [(field.name, field.type) for field in reversed(schema)]
+    fields: dict[str, pa.DataType] = {}
+    pending = [(field.name, field.type) for field in reversed(schema)]
     while pending:
         name, kind = pending.pop()
         if pa.types.is_struct(kind) and kind.num_fields:
             pending += [(f"{name}.{field.name}", field.type) for field in reversed(list(kind))]
+        elif name in fields:
+            raise DataError(f"{path} has two columns of the name {name!r}: rename one.")
         else:
             fields[name] = kind
     return fields

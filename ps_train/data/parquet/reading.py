@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 1 << 14
 """Rows that are read together: enough to make the cost of a call negligible."""
 
+_AS_DICTIONARIES = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}
+"""Encodings of columns that pyarrow can read as dictionaries."""
+
 
 def read_run(
     group: RowGroup, run: RowRun, columns: Sequence[str], texts: Sequence[str], most_rows: int = 0
@@ -31,7 +34,7 @@ def read_run(
       group: the row group of the run.
       run: the run.
       columns: names of the columns to read.
-      texts: names of those that are read as dictionaries.
+      texts: names of those that are read as dictionaries if their encoding allows it.
       most_rows: most rows of a batch; 0: CHUNK_ROWS.
 
     Raises:
@@ -42,7 +45,14 @@ def read_run(
 
     before, last = 0, run.first + run.rows
     try:
-        options = {"metadata": group.metadata, "read_dictionary": texts, "page_checksum_verification": True}
+        chunks = group.metadata.row_group(group.number)
+        plain = {
+            chunks.column(index).path_in_schema
+            for index in range(chunks.num_columns)
+            if _AS_DICTIONARIES.issuperset(chunks.column(index).encodings)
+        }
+        dictionaries = [name for name in texts if name in plain]
+        options = {"metadata": group.metadata, "read_dictionary": dictionaries, "page_checksum_verification": True}
         with pq.ParquetFile(group.path, filesystem=file_system(group.path), **options) as file:
             read = columns or file.schema_arrow.names[:1]  # the columns of a path have as many rows as others
             for batch in file.iter_batches(most_rows or CHUNK_ROWS, [group.number], read, use_threads=False):

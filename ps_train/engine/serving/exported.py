@@ -28,7 +28,9 @@ from ps_train.data.opened_files import errors_of, is_of_tensorflow, is_there, na
 from ps_train.engine.checkpoint.split_tables import MANIFEST
 from ps_train.engine.serving.feature_values import (
     Array,
+    Feature,
     features_of,
+    padded,
     row_count,
     rows_of,
     tensors_of,
@@ -125,11 +127,13 @@ class Exported:
         shapes = {name: (tf.as_dtype(info.dtype), _shape_of(info)) for name, info in chosen.inputs.items()}
         self.features = dict(sorted(features_of(shapes).items()))
         self.outputs = sorted(chosen.outputs)
+        self._batch = _batch_of(self.features, shapes)
         self._run = self._callable(chosen, [name for one in self.features.values() for name in one.inputs])
         parsing = chosen if _is_of_examples(chosen) else self._signatures.get(_EXAMPLES)
         self._run_examples = None
         if parsing is not None and _is_of_examples(parsing):
             self._run_examples = self._callable(parsing, list(parsing.inputs))
+            self._examples_batch = next((_shape_of(info) or [0])[0] or 0 for info in parsing.inputs.values())
         self.takes_examples = self._run_examples is not None
 
     def _choice(self, path: str, signature: str) -> str:
@@ -183,19 +187,13 @@ class Exported:
         """
         values = self.values_of(arrays)
         rows = row_count(next(iter(values.values()))) if values else 0
-        step = batch_size or max(rows, 1)
-        found = [
-            self._called(
-                self._run,
-                [
-                    tensor
-                    for value in values.values()
-                    for tensor in tensors_of(rows_of(value, begin, min(begin + step, rows)))
-                ],
-                min(begin + step, rows) - begin,
-            )
-            for begin in range(0, max(rows, 1), step)
-        ]
+        step = self._batch or batch_size or max(rows, 1)
+        found = []
+        for begin in range(0, max(rows, 1), step):
+            end = min(begin + step, rows)
+            some = [padded(rows_of(value, begin, end), self._batch) for value in values.values()]
+            feeds = [tensor for value in some for tensor in tensors_of(value)]
+            found.append(self._called(self._run, feeds, end - begin, self._batch))
         return {name: np.concatenate([one[name] for one in found]) for name in self.outputs}
 
     def predict_examples(self, serialized: Sequence[bytes] | Array) -> dict[str, Array]:
@@ -206,17 +204,29 @@ class Exported:
         """
         if self._run_examples is None:
             raise DataError(f"{self.path} has no signature for serialized examples: give data with columns.")
-        return self._called(self._run_examples, [np.asarray(serialized, object)], len(serialized))
+        examples = np.asarray(serialized, object)
+        step = self._examples_batch or max(len(examples), 1)
+        found = []
+        for begin in range(0, max(len(examples), 1), step):
+            some = examples[begin : begin + step]
+            feeds = [padded(some, self._examples_batch)]
+            found.append(self._called(self._run_examples, feeds, len(some), self._examples_batch))
+        return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
 
-    def _called(self, run: Callable[..., dict[str, Array]], feeds: Sequence[Array], rows: int) -> dict[str, Array]:
+    def _called(
+        self, run: Callable[..., dict[str, Array]], feeds: Sequence[Array], rows: int, batch: int
+    ) -> dict[str, Array]:
         try:
             found = run(*feeds)
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f"the model cannot take these rows: {cause_of(error)}.") from None
+        given = max(rows, batch)
         for name, value in found.items():
-            if value.shape[:1] != (rows,):
-                raise DataError(f"output {name} has the shape {list(value.shape)}, and not one row for each of {rows}.")
-        return found
+            if value.shape[:1] != (given,):
+                raise DataError(
+                    f"output {name} has the shape {list(value.shape)}, and not one row for each of {given}."
+                )
+        return {name: value[:rows] for name, value in found.items()}
 
     def close(self) -> None:
         """Frees the session and its variables."""
@@ -262,6 +272,16 @@ def _hash_of(folder: str) -> str:
 def _shape_of(info: Any) -> tuple[int | None, ...] | None:
     shape = tf.TensorShape(info.tensor_shape)
     return None if shape.rank is None else tuple(shape.as_list())
+
+
+def _batch_of(features: Mapping[str, Feature], shapes: Mapping[str, tuple[Any, tuple[int | None, ...] | None]]) -> int:
+    """Returns the number of rows of each call of a signature; 0 for any."""
+    for feature in features.values():
+        if feature.kind == "dense" and (shape := shapes[feature.name][1]) and shape[0]:
+            return shape[0]
+        if feature.kind == "ragged" and (shape := shapes[feature.inputs[1]][1]) and shape[0]:
+            return shape[0] - 1
+    return 0
 
 
 def _is_of_examples(signature: Any) -> bool:

@@ -112,7 +112,7 @@ def _dense(feature: Feature, given: Any) -> Array:
     if isinstance(given, (Ragged, Sparse, *_NOT_DENSE)):
         raise DataError(f"{feature.name} is ragged or sparse: the model takes {described(feature)}.")
     try:
-        array = np.asarray(given)
+        array = _array_of(feature, given)
     except ValueError:  # lists of different lengths
         raise DataError(
             f"{feature.name} has lists of different lengths: the model takes {described(feature)}."
@@ -133,12 +133,22 @@ def _dense(feature: Feature, given: Any) -> Array:
     return array
 
 
+def _is_of_texts(feature: Feature) -> bool:
+    return np.dtype(feature.dtype).kind == "O"
+
+
+def _array_of(feature: Feature, given: Any) -> Array:
+    """Returns an array; texts as objects, because numpy gives texts of its own type the length of the longest one."""
+    is_array = isinstance(given, np.ndarray | np.generic | tf.Tensor) or not _is_of_texts(feature)
+    return np.asarray(given) if is_array else np.asarray(given, object)
+
+
 def _lists(feature: Feature, given: Any) -> tuple[Array, Array]:
     """Returns the values of lists, one after the other, and their row splits."""
     if isinstance(given, tf.RaggedTensor | v1.ragged.RaggedTensorValue):
         given = Ragged(np.asarray(given.values), np.asarray(given.row_splits))
     if not isinstance(given, Ragged):
-        rows = [np.asarray(row) for row in given]
+        rows = [_array_of(feature, row) for row in given]
         if any(row.ndim != 1 for row in rows):
             raise DataError(f"{feature.name} is not one list a row: the model takes {described(feature)}.")
         rows = [row for row in rows if len(row)]  # an empty list has no dtype
@@ -164,12 +174,8 @@ def _sparse(feature: Feature, given: Any) -> Sparse:
 def _cast(feature: Feature, array: Array) -> Array:
     """Returns an array in the dtype of a feature; whole numbers must keep their value."""
     wanted = np.dtype(feature.dtype)
-    if wanted.kind == "O":
-        if array.dtype.kind not in "SUO" and array.size:
-            raise DataError(f"{feature.name} has values of {array.dtype}: the model takes {described(feature)}.")
-        if array.dtype.kind == "U":
-            return np.char.encode(array, "utf-8").astype(object)
-        return array.astype(object)
+    if _is_of_texts(feature):
+        return _texts(feature, array)
     kinds = {"i": "biu", "u": "biu", "b": "b", "f": "biuf", "V": "biufV", "c": "biufc"}[wanted.kind]
     if array.size and array.dtype.kind not in kinds and array.dtype != wanted:
         raise DataError(f"{feature.name} has values of {array.dtype}: the model takes {described(feature)}.")
@@ -177,6 +183,26 @@ def _cast(feature: Feature, array: Array) -> Array:
     if wanted.kind in "iu" and array.size and not np.array_equal(found, array):
         raise DataError(f"{feature.name} has values outside {wanted}: the model takes {described(feature)}.")
     return found
+
+
+def _texts(feature: Feature, array: Array) -> Array:
+    """Returns texts and bytes as objects of bytes."""
+    if array.dtype.kind not in "SUO" and array.size:
+        raise DataError(f"{feature.name} has values of {array.dtype}: the model takes {described(feature)}.")
+    values = array.ravel().tolist()
+    for number, value in enumerate(values):
+        if isinstance(value, str):
+            try:
+                values[number] = value.encode()
+            except UnicodeEncodeError:
+                raise DataError(f"{feature.name} has the text {value[:60]!r}, which is not Unicode.") from None
+        elif not isinstance(value, bytes):
+            kind = "lists of different lengths" if isinstance(value, list | tuple | np.ndarray) else repr(value)[:60]
+            row = number // max(1, array.size // max(1, len(array)))
+            raise DataError(f"{feature.name} has {kind} in row {row}: the model takes {described(feature)}.")
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found.reshape(array.shape)
 
 
 def described(feature: Feature) -> str:
@@ -204,6 +230,21 @@ def rows_of(value: Any, begin: int, end: int) -> Any:
         first, last = np.searchsorted(value.indices[:, 0], [begin, end])
         return Sparse(value.indices[first:last] - [begin, 0], value.values[first:last], end - begin, value.width)
     return value[begin:end]
+
+
+def padded(value: Any, rows: int) -> Any:
+    """Returns a value with at least some number of rows: the last row again and again, and empty lists."""
+    missing = rows - row_count(value)
+    if missing <= 0:
+        return value
+    if isinstance(value, Ragged):
+        return value._replace(splits=np.pad(value.splits, (0, missing), "edge"))
+    if isinstance(value, Sparse):
+        return value._replace(rows=rows)
+    last = value[-1:] if len(value) else np.full(1, b"" if value.dtype == object else 0, value.dtype)
+    if not len(value):
+        last = np.broadcast_to(last.reshape([1] * value.ndim), [1, *value.shape[1:]])
+    return np.concatenate([value, np.repeat(last, missing, 0)])
 
 
 def tensors_of(value: Any) -> Sequence[Array]:

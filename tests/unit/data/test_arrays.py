@@ -44,3 +44,13 @@ def test_labels_may_have_names_too():
 def test_labels_that_are_no_arrays_are_refused_by_name(labels, words):
     with pytest.raises(DataError, match=words):
         Arrays(np.zeros((3, 1)), labels)
+
+
+def test_texts_in_lists_keep_zero_bytes_at_their_ends():
+    found = Arrays({"c": [b"a\0", b"b"], "p": [["a\0", "b"], ("c", "d\0")]}, [1.0, 0.0])
+    assert found.features["c"].tolist() == [b"a\0", b"b"] and found.features["p"].tolist() == [
+        ["a\0", "b"],
+        ["c", "d\0"],
+    ]
+    with pytest.raises(DataError, match="feature c of Arrays holds Python objects"):
+        Arrays({"c": ["a", None]}, [1.0, 0.0])

@@ -90,3 +90,14 @@ def test_variants_of_a_type_are_the_same_type(tmp_path: pathlib.Path) -> None:
     for path, kind in zip(paths, (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())), strict=True):
         pq.write_table(pa.table({"x": pa.array(["a"], kind)}), path)
     assert len(read_footers(paths, None).groups) == 3
+
+
+def test_two_columns_of_one_name_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    array = pa.array([1, 2])
+    for name, tables in (
+        ("x", pa.table([array, array], ["x", "x"])),
+        ("s.x", pa.table([pa.array([{"x": 1}, {"x": 2}]), array], ["s", "s.x"])),
+    ):
+        pq.write_table(tables, tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=rf"a.parquet has two columns of the name '{name}': rename one"):
+            read_footers([str(tmp_path / "a.parquet")], None)

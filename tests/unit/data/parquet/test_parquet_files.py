@@ -295,3 +295,20 @@ def test_a_missing_pyarrow_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(ConfigError, match=r"pip install 'ps_train\[parquet\]'"):
         Parquet(f"{tmp_path}/a", label="y")
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_texts_in_every_encoding_are_read_beside_dictionaries(tmp_path: pathlib.Path, encoding: str) -> None:
+    texts = [None if number % 11 == 5 else f"{number % 7}\0" for number in range(100)]
+    columns = {"s": texts, "t": ["a"] * 100, "l": [[one or ""] for one in texts], "y": [0.0] * 100}
+    rows = pa.table(columns)
+    options = {"use_dictionary": ["t"], "column_encoding": {"s": encoding, "l.list.element": encoding}}
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=30, **options)
+    data = Parquet(str(tmp_path / "a.parquet"), label="y", defaults={"s": "none"})
+    found: dict[str, list[Any]] = {"s": [], "t": [], "l": []}
+    for features, _ in data.chunks(DataShard(0, 1), None):
+        for name, some in found.items():
+            value = features[name]
+            some += value.to_list() if name == "l" else value.numpy().tolist()
+    assert found["s"] == [(one or "none").encode() for one in texts] and found["t"] == [b"a"] * 100
+    assert found["l"] == [[(one or "").encode()] for one in texts]

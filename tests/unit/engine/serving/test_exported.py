@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 import ps_train
 from ps_train.base.errors import ConfigError, DataError
@@ -64,7 +66,7 @@ def test_a_loaded_model_serves_many_calls_examples_and_no_rows(path: str) -> Non
         ({"price": [1.0]}, "differ in their numbers of rows"),
         ({"ids": [[1.5], [], []]}, "ids has values of float64: the model takes lists of int64"),
         ({"ids": [1, 2, 3]}, "ids is not one list a row"),
-        ({"name": [1, 2, 3]}, "name has values of int64: the model takes strings [rows]"),
+        ({"name": [1, 2, 3]}, "name has 1 in row 0: the model takes strings [rows]"),
         ({"ids": np.array([[2**63]] * 3, np.uint64)}, "ids has values outside int64"),
     ],
 )
@@ -85,3 +87,24 @@ def test_what_is_not_an_export_is_told(path: str, tmp_path: pathlib.Path) -> Non
         Exported(str(tmp_path))
     with pytest.raises(DataError, match=r"one array is given: the model takes features by name"):
         ps_train.predict(path, [1.0])
+
+
+def test_a_signature_with_a_fixed_batch_predicts_any_number_of_rows(tmp_path: pathlib.Path) -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        price, name = v1.placeholder(tf.float32, [4, 2]), v1.placeholder(tf.string, [4])
+        serialized = v1.placeholder(tf.string, [4])
+        outputs = {"y": tf.reduce_sum(price, 1) + tf.cast(tf.strings.length(name), tf.float32)}
+        predict = v1.saved_model.predict_signature_def
+        signatures = {
+            "serving_default": predict({"price": price, "name": name}, outputs),
+            "examples": predict({"examples": serialized}, {"length": tf.strings.length(serialized)}),
+        }
+        builder = v1.saved_model.Builder(str(tmp_path / "1"))
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    with contextlib.closing(Exported(str(tmp_path))) as exported:
+        for count in (0, 1, 4, 5, 11):
+            prices, names = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2), ["a" * n for n in range(count)]
+            found = exported.predict({"price": prices, "name": names}, batch_size=3)["y"]
+            np.testing.assert_array_equal(found, prices.sum(1) + np.arange(count))
+            assert exported.predict_examples(names)["length"].tolist() == list(range(count))
