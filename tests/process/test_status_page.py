@@ -183,8 +183,8 @@ def test_the_log_does_not_repeat_the_events_and_words_are_explained(browser: Any
     status["log"] = [{"time": status["events"][-1]["time"], "level": "info", "text": status["events"][-1]["text"]}]
     with served(browser, status, sample_history()):
         assert rows_of(browser, "#log-table") == [["none yet"]]
-        names = "return Object.fromEntries([...document.querySelectorAll('#facts dt, main th')].map((n) => [n.textContent, n.title]))"
-        found = browser.execute_script(names)
+        names = "[...document.querySelectorAll('#facts dt, main th')].map((n) => [n.textContent, n.title])"
+        found = dict(browser.execute_script(f"return {names}"))
         assert "updates wait" in found["Hold of a save"] and "variables" in found["Part of the plan"]
         assert "Backup workers" not in facts_of(browser), "it does not apply to this job"
 

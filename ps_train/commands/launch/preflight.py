@@ -33,7 +33,8 @@ from ps_train.modeling.file_check import check_model_file
 def flags_without_effect(job: Job, task: Task) -> list[str]:
     """Returns a line for each given flag that this process ignores.
 
-    All processes of a job may share a flagfile, so flags for other tasks are not listed.
+    All processes of a job may share a flagfile, so flags for other tasks are not listed.  An evaluator is started with
+    the flags of the job, those of a cluster on this machine among them.
     """
     lines = []
     if task.job_name == "local" and task.task_index is not None:
@@ -43,7 +44,7 @@ def flags_without_effect(job: Job, task: Task) -> list[str]:
         )
     if task.job_name == "local" and job.health_port is not None and job.health_port >= 0:
         lines.append(f"{described(job, 'health_port')} has no effect: it is for tasks that are started on their own.")
-    if task.job_name != "local":
+    if task.job_name not in ("local", "evaluator"):
         has_indices = any("=" in host for host in job.worker_hosts)
         numbers = () if job.cluster_from not in ("auto", "none", "tf_config") else ("num_ps", "num_workers")
         for name in ("max_restarts", *(name for name in numbers if name == "num_ps" or not has_indices)):

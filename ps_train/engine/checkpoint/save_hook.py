@@ -93,6 +93,7 @@ class SaveHook(v1.train.SessionRunHook):
 
     Attributes:
       step: the last saved step.
+      is_of_session: whether that checkpoint was taken in the present session.
       late: number of checkpoints that were late.
     """
 
@@ -100,6 +101,7 @@ class SaveHook(v1.train.SessionRunHook):
         self._saves, self._global_step = saves, step
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self.late = self._tried = 0
+        self.is_of_session = False
         self._time = 0.0
         self._next_line, self._unsaid = float("-inf"), 0
         self._state = _SessionState()
@@ -112,7 +114,7 @@ class SaveHook(v1.train.SessionRunHook):
           saved: step of the last checkpoint, which may be an earlier one.
         """
         self._state = _SessionState()
-        self._tried, self.step = step, saved
+        self._tried, self.step, self.is_of_session = step, saved, False
         self._time = time.monotonic()
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
@@ -198,7 +200,7 @@ class SaveHook(v1.train.SessionRunHook):
             if step is None:
                 return
             side_work.works("checkpoints", is_told=True)
-            self.step = step
+            self.step, self.is_of_session = step, True
             if self._state.begun:
                 self._report_late(self._state.begun.popleft(), step)
 

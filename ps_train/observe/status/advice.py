@@ -6,6 +6,7 @@ what the job has already, or what cannot be set beside its other flags.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,9 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])
     if largest == "wait":
-        if job.update == "sync":
+        if job.has_racks:
+            use = ["faster machines in the place of the slow ones"]  # no other update mode, and no backup workers
+        elif job.update == "sync":
             use = [f"--backup_workers={_backups(status, job) + 1}", "--update=bounded", "--update=async"]
         elif job.update == "bounded":
             limits = job.steps_ahead_limits
@@ -33,9 +36,11 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
             use = ["fewer workers"]
         return f"most of it is waiting for other workers: use {_either(use)}"
     if largest == "update":
-        return "most of it is the update on the ps: add a ps (--num_ps), or use a simpler optimizer"
+        return (
+            f"most of it is the update on the ps: {_one_more_ps(status, job)} shares it; a simpler optimizer makes less"
+        )
     size = job.min_batch_size
-    larger = "" if job.batch_sizes.is_range else f" (--batch_size={size}..{8 * size} finds one)"
+    larger = "" if job.batch_sizes.is_range or job.has_racks else f" (--batch_size={size}..{8 * size} finds one)"
     means = [f"a larger --batch_size{larger}", *_accumulate(job)]
     means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []
     return f"{_either(means)} lets each {largest} serve more examples"
@@ -59,38 +64,48 @@ def staleness(status: Status, job: Job, task: str, value: float) -> str:
         if job.update == "bounded" and job.steps_ahead_limits.upper > 0
         else _bounded(job)
     )
-    means += ["--sharding=dynamic and fewer workers"] if _may_be_dynamic(job) else ["fewer workers"]
+    means += ["--sharding=dynamic and fewer workers"] if _may_be_dynamic(status, job) else ["fewer workers"]
     return f"{_either(means)} keeps workers closer together"
 
 
 def input(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for workers that wait for input."""
-    return "make data() cheaper, read with more threads (num_parallel_calls), or use files on a local disk"
+    stream = status["stream"]
+    if stream is None:
+        return "make data() cheaper, read with more threads (num_parallel_calls), or use files on a local disk"
+    if stream["growth"] is not None and stream["growth"] <= 1:
+        return "the job reads its data as fast as they arrive, and waits for more: fewer workers would do"
+    cheaper = "make data() cheaper, or read with more threads (num_parallel_calls)"
+    return f"{cheaper}{_more_readers(status, ', or use ')}"
 
 
 def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose cores are busy, with the gain of one more ps by the event model."""
     more = len(status["ps"]) + 1
     gain = gain_of_one_more_ps(status)
+    if job.ps_on_workers:
+        return f"{_one_more_ps(status, job)} shares its work"
     about = f" would give about {gain:.1f}x, by the event model" if gain is not None else " shares its work"
     return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
 
 
 def ps_network(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose network is full."""
-    codecs = [f"--{name}=bfloat16" for name in ("pull_codec", "push_codec") if getattr(job, name) == "none"]
+    names = () if job.has_racks else ("pull_codec", "push_codec")
+    codecs = [f"--{name}=bfloat16" for name in names if getattr(job, name) == "none"]
     means = [*([" and ".join(codecs)] if codecs else []), *_accumulate(job)] or ["a larger --batch_size"]
-    return f"{_one_more_ps(status)} shares its traffic; {_either(means)} makes less of it"
+    return f"{_one_more_ps(status, job)} shares its traffic; {_either(means)} makes less of it"
 
 
 def balance(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for an uneven plan."""
-    return "fewer ps (--num_ps), or a model whose largest variable can be cut along its first dimension"
+    fewer = "" if job.ps_on_workers else "fewer ps (--num_ps), or "
+    return f"{fewer}a model whose largest variable can be cut along its first dimension"
 
 
 def ps_memory(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps that is nearly full."""
-    return f"{_one_more_ps(status)}, or an optimizer with fewer slots"
+    return f"{_one_more_ps(status, job)}, or an optimizer with fewer slots"
 
 
 def skipped(status: Status, job: Job, task: str, value: float) -> str:
@@ -121,20 +136,36 @@ def holds(status: Status, job: Job, task: str, value: float) -> str:
 
 def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a worker that is slower than the others."""
+    hosts = {_host_of(worker) for worker in status["workers"]}
+    if len(status["workers"]) > 1 and len(hosts) == 1:
+        look = f"all workers share {hosts.pop()}, so it is not the machine: look at what {task} reads and computes"
+        return f"{look}, or use fewer workers"
     worker = next((worker for worker in status["workers"] if worker["task"] == task), None)
-    where = worker["location"] if worker else task
-    look = f"look at the machine of {where}"
-    if job.update == "sync":
+    look = f"look at the machine of {worker['location'] if worker else task}"
+    if job.update == "sync" and not job.has_racks:
         return f"{look}; --backup_workers={_backups(status, job) + 1} goes on without the slowest"
-    return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(job) else look
+    return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(status, job) else look
+
+
+def _host_of(worker: Mapping[str, Any]) -> str:
+    """Returns the host in a worker's location; its task where no process is known."""
+    found = re.search(r" on (.+), pid \d+$", worker["location"])
+    return found[1] if found else worker["task"]
 
 
 def lag(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a job that reads more slowly than its data arrive."""
+    more = _more_readers(status)
+    return (
+        f"the job falls behind its data: {_either([*([more] if more else []), 'a larger --batch_size'])} reads faster"
+    )
+
+
+def _more_readers(status: Status, before: str = "") -> str:
+    """Returns the advice of more workers, after `before`; "" where each partition has one."""
     partitions = len(status["stream"]["partitions"])
     training = sum(worker["state"] == "training" for worker in status["workers"])
-    more = [f"more workers (up to {partitions}, one for each partition)"] if training < partitions else []
-    return f"the job falls behind its data: {_either([*more, 'a larger --batch_size'])} reads faster"
+    return f"{before}more workers (up to {partitions}, one for each partition)" if training < partitions else ""
 
 
 def _either(means: Sequence[str]) -> str:
@@ -156,14 +187,17 @@ def _bounded(job: Job) -> list[str]:
     """Returns the flag that makes updates meet newer values; [] where it is set."""
     if job.prefetch_pulls:  # which is not possible with --update=bounded, and makes values older
         return ["--prefetch_pulls=0"]
-    return [] if job.update == "bounded" else ["--update=bounded"]
+    return [] if job.update == "bounded" or job.has_racks else ["--update=bounded"]
 
 
-def _may_be_dynamic(job: Job) -> bool:
-    return not job.is_dynamic and job.accumulate == 1
+def _may_be_dynamic(status: Status, job: Job) -> bool:
+    may = not job.is_dynamic and job.accumulate == 1 and not job.has_racks
+    return may and status["stream"] is None  # each partition of a stream has its worker
 
 
-def _one_more_ps(status: Status) -> str:
+def _one_more_ps(status: Status, job: Job) -> str:
+    if job.ps_on_workers:
+        return "one more worker, which is a ps too,"
     return f"one more ps (--num_ps={len(status['ps']) + 1})"
 
 

@@ -171,6 +171,8 @@ def _staleness_per_worker(status: Status, job: Job) -> Iterable[Measured]:
 
 
 def _ps_cpu(status: Status, job: Job) -> Iterable[Measured]:
+    if job.ps_on_workers:  # the process computes, too
+        return [("", None)]
     return [(ps["task"], ps["cpu"] / ps["cores"] if ps["cpu"] is not None and ps["cores"] else None)
             for ps in status["ps"]]  # fmt: skip
 

@@ -215,7 +215,9 @@ class ChiefTraining(WorkerTraining):
         # Written again in every session: a restarted ps 0 has lost it.
         self.joined.stores[0].set(records.DESCRIPTION, json.dumps(self.prepared.description))
         found = ready_records(self.joined.stores)
-        self._has_recovered |= any(found)
+        # What is restored whole is what the checkpoint holds; else a ps may have made updates since.
+        is_restored = None in found and self.prepared.job.recovery_mode != "partial"
+        self._has_recovered = any(found) and not is_restored
         ready = self._recovery.prepare(session, found, self._progress.step if self._start else None)
         self._enter_generation(ready)
         self._tracking.begin(functools.partial(self._tracked_run, ready.run_id))
@@ -350,7 +352,8 @@ class ChiefTraining(WorkerTraining):
         self._saver.poll()
         residuals = self.step.ps.residuals
         # After a recovery the other ps may have made updates since the checkpoint of this very step.
-        if (residuals is not None and residuals.apply(session)) or step != self._saver.step or self._has_recovered:
+        is_old = step != self._saver.step or (self._has_recovered and not self._saver.is_of_session)
+        if (residuals is not None and residuals.apply(session)) or is_old:
             self._snapshots.save(session)
         self._listeners.end(session, step)
 

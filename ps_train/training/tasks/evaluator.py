@@ -181,7 +181,7 @@ class _CheckpointScorer:
     ) -> None:
         self._directory, self._score, self._console, self._exports = directory, score, console, exports
         self._field = field
-        self._scored: tuple[int, int] | None = None
+        self._scored: set[tuple[int, int]] = set()
         self._tries: collections.Counter[tuple[int, int]] = collections.Counter()
         self._writer: Any = None
         self._run = ("", "")
@@ -194,7 +194,8 @@ class _CheckpointScorer:
         self._export(self._exports.retry)
         for step, path in run_checkpoints(self._directory):
             version = (step, _written(path))
-            if version == self._scored:
+            if version in self._scored:  # perhaps before newer ones, to which a recovery has not come back
+                self.step = step
                 return False
             if self._tries[version] < _TRIES:
                 self._try(version, path)
@@ -213,7 +214,8 @@ class _CheckpointScorer:
                 log.warning("%s; trying the one before it", error)
             time.sleep(_LOOK_SECS)
             return
-        self._scored, self.step, self.count = version, version[0], self.count + 1
+        self._scored.add(version)
+        self.step, self.count = version[0], self.count + 1
         self._console.line(
             f"evaluation at step {self.step}: " + (metrics_line(split_slices(metrics, self._field)[0]) or "no metrics")
         )

@@ -327,6 +327,26 @@ def test_a_step_that_a_resumed_run_saves_again_is_scored_again(model_dir: Direct
     assert model_dir.scored() == [40, 40]
 
 
+def test_a_checkpoint_to_which_a_recovery_goes_back_is_not_scored_again(model_dir: Directory, meanwhile: Any) -> None:
+    model_dir.save(40)
+    model_dir.say("running")
+
+    def go_back() -> None:
+        eventually(lambda: model_dir.scored() == [40], 20, "an evaluation")
+        model_dir.save(50)
+        eventually(lambda: model_dir.scored() == [40, 50], 20, "another evaluation")
+        for path in model_dir.path.glob("model.ckpt-50.*"):
+            path.unlink()
+        time.sleep(1)  # the evaluator looks twenty times
+        model_dir.save(60)
+        eventually(lambda: len(model_dir.scored()) == 3, 20, "the evaluation of a new one")
+        model_dir.say("stopped", signum=15)
+
+    meanwhile(go_back)
+    assert model_dir.evaluate() == 143
+    assert model_dir.scored() == [40, 50, 60]
+
+
 def test_a_model_dir_that_is_a_file_is_a_configuration_error(model_dir: Directory) -> None:
     model_dir.path.write_text("")
     with pytest.raises(ConfigError, match=r"model_dir=.*is not a directory"):

@@ -45,6 +45,11 @@ def test_flags_of_the_job_and_of_other_tasks_are_not_named() -> None:
         assert lines_of(*HOSTS, *task, "--model_dir=/m", "--export_dir=/e", "--max_steps=5", "--log_secs=1") == []
 
 
+def test_an_evaluator_takes_the_flags_of_the_job() -> None:
+    of_launcher = ("--num_ps=1", "--num_workers=2", "--max_restarts=3")
+    assert lines_of("--job_name=evaluator", "--model_dir=/m", *of_launcher) == []
+
+
 def test_a_profile_that_begins_at_the_end_of_the_job_is_named() -> None:
     (line,) = lines_of("--profile=100:5", "--max_steps=100")
     assert line == "profile=100:5 (from the command line) has no effect: the job ends at max_steps=100."

@@ -27,6 +27,8 @@ JOBS += [
     job_of(update="sync", backup_workers=1, worker_hosts=("c:1", "d:1", "e:1")),
     job_of(update="async", prefetch_pulls=1),
     job_of(update="async", max_staleness=8),
+    job_of(update="sync", rack="a"),
+    job_of(update="async", ps_hosts=(), ps_on_workers=True),
 ]
 
 
@@ -40,6 +42,7 @@ def test_no_advice_is_followed_already_or_impossible(rule, part):
     for job in JOBS:
         text = rule.advice(a_status(step_time=times), job, "worker:0", 0.5)
         assert "None" not in text and ", or or" not in text
+        assert not (job.ps_on_workers and "--num_ps" in text), "there are as many ps as workers"
         for name, value in re.findall(r"--(\w+)=([\w.]+\w)", text):
             if name in ("num_ps", "save_secs"):
                 continue
@@ -54,6 +57,27 @@ def test_no_advice_is_followed_already_or_impossible(rule, part):
 def test_bounded_is_not_advised_under_bounded():
     texts = [rule.advice(a_status(), job_of(update="bounded"), "worker:0", 0.5) for rule in health.RULES]
     assert not any("bounded" in text for text in texts)
+
+
+@pytest.mark.parametrize("growth", [None, 0.9, 1.5])
+def test_advice_for_a_stream_is_not_about_files(growth):
+    stream = {**a_status()["stream"], "growth": growth}
+    texts = [rule.advice(a_status(stream=stream), job_of(), "worker:0", 0.5) for rule in health.RULES]
+    assert not any("disk" in text or "dynamic" in text for text in texts)
+    text = advice.input(a_status(stream=stream), job_of(), "", 0.5)
+    assert ("fewer workers would do" in text) == (growth == 0.9)
+    assert "local disk" in advice.input(a_status(stream=None), job_of(), "", 0.5)
+
+
+def test_a_slow_worker_among_workers_of_one_machine_is_not_a_slow_machine():
+    workers = [{**a_status()["workers"][0], "task": f"worker:{i}"} for i in range(2)]
+    near = [{**worker, "location": f"{worker['task']} on host-b, pid {i}"} for i, worker in enumerate(workers)]
+    text = advice.slow_worker(a_status(workers=near), job_of(), "worker:1", 2.0)
+    assert "all workers share host-b" in text and "look at the machine" not in text
+    far = [{**worker, "location": f"{worker['task']} on host-{i}, pid 4"} for i, worker in enumerate(workers)]
+    assert "look at the machine of worker:1 on host-1" in advice.slow_worker(
+        a_status(workers=far), job_of(), "worker:1", 2
+    )
 
 
 def test_a_choice_in_words():

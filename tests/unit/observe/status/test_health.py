@@ -221,3 +221,14 @@ def test_other_limits_are_refused(text):
 def test_limits_are_read_by_name():
     assert parse_limits("sync_share:0.3, balance:2") == {"sync_share": 0.3, "balance": 2.0}
     assert parse_limits("") == {}
+
+
+def test_the_cpu_of_a_process_that_computes_too_is_not_that_of_a_ps():
+    assert "ps_cpu" in warned(with_ps(cpu=7.9))
+    assert "ps_cpu" not in warned(with_ps(cpu=7.9), ps_hosts=(), ps_on_workers=True)
+
+
+def test_the_traffic_of_a_silent_ps_is_not_known():
+    silent = dict.fromkeys(("sent_bytes_per_sec", "received_bytes_per_sec"))
+    status = with_ps(measured_network=[1e6, 1e6], **silent)
+    assert {each["value"] for each in found(status) if each["rule"] == "ps_network"} == {None}
