@@ -30,7 +30,8 @@ _SHOWN = 5
 
 _STYLE = """body{font:14px system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color:#222}
 table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:left}
-td.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:12px}.none{color:#777}"""
+td.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:12px;overflow-wrap:anywhere}.none{color:#777}
+.scroll{overflow-x:auto}@media(max-width:40em){body{margin:1em auto;padding:0 .6em}}"""
 
 
 def check_plotly() -> None:
@@ -110,11 +111,16 @@ def write_page(study: Study, directory: str, objective: str, command: str) -> No
     """Writes study.html in one piece: pictures and a table of all trials, with links to their own reports."""
     pictures = _pictures(study, objective)
     parts = [f"<h2>{html.escape(title)}</h2>{body}" for title, body in pictures]
-    parts.append(f"<h2>Trials</h2>{_trials(study.finished(), directory, objective)}")
+    finished, best_trials = study.finished(), study.best(1)
+    parts.append(f'<h2>Trials</h2><div class="scroll">{_trials(finished, directory, objective)}</div>')
     title = html.escape(f"Study {study.settings.name}: {objective}")
+    found = f" {best_trials[0].value:.6g} (trial {best_trials[0].number})" if best_trials else ""
+    count = "1 trial" if len(finished) == 1 else f"{len(finished)} trials"
+    tab = f"{title}{found}, {count} · ps_train"
     best = f"<p>The best one: <code>{html.escape(command)}</code></p>" if command else ""
     text = (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{tab}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>'
         f"</head><body><h1>{title}</h1>{best}{''.join(parts)}</body></html>\n"
     )
     path = os.path.join(directory, PAGE)
@@ -145,7 +151,8 @@ def _pictures(study: Study, objective: str) -> list[tuple[str, str]]:
             drawn.append((title, f'<p class="none">{html.escape(str(error))}</p>'))
             continue
         figure.update_layout(title=None)
-        drawn.append((title, figure.to_html(full_html=False, include_plotlyjs=not has_library)))
+        own = {"full_html": False, "include_plotlyjs": not has_library, "config": {"responsive": True}}
+        drawn.append((title, figure.to_html(**own)))
         has_library = True
     return drawn
 

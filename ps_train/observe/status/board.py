@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -21,7 +21,7 @@ import tensorflow as tf
 from ps_train import __version__
 from ps_train.base import side_work
 from ps_train.base.console import Progress
-from ps_train.base.lifecycle import Recorder
+from ps_train.base.lifecycle import Event, Recorder
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.topology import Topology, known_topology
@@ -39,6 +39,10 @@ _MOST_POINTS = 1000
 
 _STALL_SECS, _STALL_REPORTS = 10.0, 3
 """Rates of the job are not known after so many seconds, and so many missed reports, without progress."""
+
+
+_SAME_SECS = 30.0
+"""Seconds within which tasks tell of one loss or return of a ps."""
 
 
 class History:
@@ -206,7 +210,7 @@ class Board:
             "stream": self.tasks.stream(now),
             "save": saves,
             "side_work": _failing(),
-            "events": [vars(event) for event in self._recorder.events()],
+            "events": [vars(event) for event in _told_once(self._recorder.events())],
             "log": self._recorder.lines(),
         }
         if found["state"] == "training" or self._health is None:
@@ -255,6 +259,18 @@ def _failing() -> dict[str, dict[str, Any]]:
     """Returns the work beside training that fails, by its name."""
     now = time.monotonic()
     return {name: {"secs": now - one.since, "reason": one.reason} for name, one in side_work.failing().items()}
+
+
+def _told_once(events: Iterable[Event]) -> list[Event]:
+    """Returns the events without those that several tasks tell: each worker sees that a ps is lost, and is back."""
+    kept: list[Event] = []
+    seen: dict[tuple[str, str, str], float] = {}
+    for event in events:
+        key = event.kind, event.task, event.text
+        if event.kind not in ("lost", "restarted") or event.time - seen.get(key, float("-inf")) > _SAME_SECS:
+            kept.append(event)
+            seen[key] = event.time
+    return kept
 
 
 def _listed(field: str, slices: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:

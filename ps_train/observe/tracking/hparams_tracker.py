@@ -37,7 +37,10 @@ class HparamsTracker:
         """Writes the hyperparameters; see `Tracker.begin`."""
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-        found = hparams_pb(dict(run.hyperparameters), trial_id=run.run_id, start_time_secs=run.start_time)
+        values, name = dict(run.hyperparameters), run.run_id
+        if run.trial is not None:  # each execution has a row, and the number under which the study shows it
+            values, name = {"trial": run.trial, **values}, f"{run.parent} {run.name.removesuffix('/model')}"
+        found = hparams_pb(values, trial_id=name, start_time_secs=run.start_time)
         self._write(found)
         return ""
 

@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -33,6 +34,9 @@ from ps_train.engine.variables.plan import Plan
 
 _GIT_SECS = 5.0
 _DIGITS = 16
+_OF_A_TRIAL = re.compile(r"(\d{4,})/\d+/model")
+"""The last parts of the model directory of a trial's execution."""
+
 _OF_A_MODEL = ("model", "data", "training", "updates", "gradients", "transport")
 """Sections of flags that hyperparameters are in."""
 
@@ -50,6 +54,7 @@ class TrackedRun:
       hyperparameters: those of the parameters that differ from their defaults and concern the model.
       plan: the table of the plan.
       parent: the run, or the study, that this run is nested in; "" for none.
+      trial: the number of the trial of which this run is an execution; None outside of a study.
       start_time: seconds since 1970.
     """
 
@@ -61,6 +66,7 @@ class TrackedRun:
     hyperparameters: Mapping[str, Any]
     plan: str
     parent: str = ""
+    trial: int | None = None
     start_time: float = dataclasses.field(default_factory=time.time)
 
     def kept_id(self, tracker: str) -> str:
@@ -117,15 +123,18 @@ def tracked_run(
     }
     if commit := commit_of(source_file):
         tags["git.commit"] = commit
+    name = "/".join(job.model_dir.rstrip("/").split("/")[-3 if parent else -1 :])
+    of_trial = _OF_A_TRIAL.fullmatch(name) if parent else None
     return TrackedRun(
         run_id=run_id,
-        name="/".join(job.model_dir.rstrip("/").split("/")[-3 if parent else -1 :]) or run_id,  # trials: 0007/0/model
+        name=name or run_id,
         directory=directory,
         parameters={**{name: _text(value) for name, value in values.items() if value is not None}, **arguments},
         tags=tags,
         hyperparameters={name: _simple(value) for name, value in chosen.items() if name != "data_dir"} | arguments,
         plan=plan.table(),
         parent=parent,
+        trial=int(of_trial[1]) if of_trial else None,
     )
 
 

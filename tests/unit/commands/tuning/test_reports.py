@@ -56,6 +56,8 @@ def test_the_page_has_the_pictures_and_links_each_report(study, tmp_path):
         "trials/0002/0/output.log",
     ]
     assert "failed: &lt;NaN&gt;" in page
+    assert "<title>Study s: auc 0.62 (trial 7), 8 trials · ps_train</title>" in page
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
 
 
 def test_the_summary_has_every_trial(study, tmp_path):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from ps_train.base.lifecycle import Event
 from ps_train.cluster.membership.records import TELEMETRY, TaskState
 from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import NO_LIMIT
@@ -144,6 +145,15 @@ def test_the_last_save_and_its_step_are_shown_after_the_last_progress():
     board.progress(progress_of(1300), counters_of(), {**saves, "last_step": 1300})
     board.saved(saves)
     assert (board.status()["step"], board.status()["loss"]) == (1300, 0.5)
+
+
+def test_the_loss_of_a_ps_is_told_once_whoever_sees_it():
+    board = board_of()
+    events = [("lost", 0.0), ("restarted", 3.0), ("lost", 2.0), ("restarted", 4.0), ("saved", 5.0), ("saved", 6.0)]
+    for kind, at in [*events, ("lost", 50.0)]:
+        board._recorder.add(Event(at, kind, "ps:0", f"ps:0 {kind}"))
+    found = [(event["kind"], event["time"]) for event in board.status()["events"]]
+    assert found == [("lost", 0.0), ("restarted", 3.0), ("saved", 5.0), ("saved", 6.0), ("lost", 50.0)]
 
 
 def test_a_ps_has_its_part_of_the_plan_and_what_it_says_of_itself():

@@ -40,7 +40,7 @@ def test_flags_have_their_sources_and_arguments_their_names(tmp_path, monkeypatc
     assert run.parameters["model_arg.hidden"] == "3" and run.parameters["optimizer_arg.epsilon"] == "1e-6"
     assert run.parameters["num_ps"] == "1" and run.parameters["num_workers"] == "2"
     assert "ps_hosts" not in run.parameters
-    assert (run.parent, run.name) == ("study 1", "0007/0/model")
+    assert (run.parent, run.name, run.trial) == ("study 1", "0007/0/model", 7)
     sources = {name: text for name, text in run.tags.items() if name.startswith("source.")}
     line = "the command line"
     assert sources == {
