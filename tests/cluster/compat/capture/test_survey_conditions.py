@@ -100,7 +100,8 @@ def in_a_loop(loss: tf.Tensor) -> Any:
         with tf.control_dependencies([optimizer.apply_gradients(pairs)]):
             return number + 1
 
-    return counted_after(tf.while_loop(lambda number: number < 2, body, [tf.constant(0)]))
+    (number,) = tf.while_loop(lambda number: number < 2, body, [tf.constant(0)])
+    return counted_after(number)
 
 
 def in_a_function(loss: tf.Tensor) -> Any:
