@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import checkpoint_values_taken, saver_hook_settings
 from ps_train.compat.capture.batches import batched_input
-from ps_train.compat.capture.counted_step import counted_step
+from ps_train.compat.capture.counted_step import counted_step, operations_of
 from ps_train.compat.capture.hyperparameters import on_this_ps
 from ps_train.compat.capture.program import (
     ENGINE_ENDS_JOB,
@@ -81,7 +81,7 @@ class CapturedModel(Model):
         self._check_same(recorder)
         self._recorder, self._step, self._spec, self._names = recorder, step, spec, current_build().names()
         # TensorFlow runs exactly what the train_op depends on.
-        v1.get_default_graph().get_collection_ref(_KEYS.UPDATE_OPS)[:] = [spec.train_op]
+        v1.get_default_graph().get_collection_ref(_KEYS.UPDATE_OPS)[:] = operations_of(spec.train_op)
         return spec
 
     def loss(self, outputs: Any, labels: Any) -> tf.Tensor:

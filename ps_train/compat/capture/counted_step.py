@@ -22,18 +22,32 @@ from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.model_variable import ModelVariable
 
 
-def ancestors(
-    operation: tf.Operation, stop: Collection[tf.Operation] = (), with_control: bool = False
-) -> list[tf.Operation]:
-    """Returns an operation and those that it needs.
+def operations_of(fetches: Any) -> list[tf.Operation]:
+    """Returns the operations that TensorFlow runs for fetches of the default graph.
 
     Args:
-      operation: where the walk begins.
+      fetches: operations, tensors, variables or names of them, in any structure; None is nothing.
+    """
+    graph, found = v1.get_default_graph(), list[tf.Operation]()
+    for fetch in tf.nest.flatten(fetches, expand_composites=True):
+        if isinstance(fetch, tf.Variable):
+            found.append(fetch.op)
+        elif fetch is not None:
+            element = graph.as_graph_element(fetch)
+            found.append(element if isinstance(element, tf.Operation) else element.op)
+    return found
+
+
+def ancestors(fetches: Any, stop: Collection[tf.Operation] = (), with_control: bool = False) -> list[tf.Operation]:
+    """Returns operations and those that they need.
+
+    Args:
+      fetches: where the walk begins; see `operations_of`.
       stop: operations behind which it ends.
       with_control: follows control inputs too.
     """
     found: dict[tf.Operation, None] = {}
-    pending = [operation]
+    pending = [fetches] if isinstance(fetches, tf.Operation) else operations_of(fetches)
     while pending:
         op = pending.pop()
         if op not in found:
@@ -93,7 +107,7 @@ def counted_step() -> Iterator[None]:
         yield
 
 
-def check_counting(train_op: tf.Operation, step: Any) -> None:
+def check_counting(train_op: Any, step: Any) -> None:
     """Checks that a train_op adds 1 to the global step, or leaves that to the engine.
 
     Raises:

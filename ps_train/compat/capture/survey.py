@@ -282,7 +282,7 @@ def _check_updates(applied: Sequence[AppliedGradients]) -> None:
 
 def _check_runs(applied: Sequence[AppliedGradients], spec: Any) -> None:
     """Checks that a step makes every update, each with powers of beta and the like of its own."""
-    runs = {*ancestors(spec.train_op, with_control=True), *ancestors(spec.loss.op, with_control=True)}
+    runs = set(ancestors([spec.train_op, spec.loss], with_control=True))
     seen: dict[int, AppliedGradients] = {}
     for call in applied:
         kind, some = type(call.optimizer).__name__, sorted(call.gradients)[0]

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # a part of TensorFlow
 
+from ps_train.compat.capture.counted_step import operations_of
 from ps_train.compat.capture.sessions import RestoringSessionCreator, estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
@@ -162,7 +163,8 @@ def with_metrics(scaffold: v1.train.Scaffold) -> v1.train.Scaffold:
     """Returns a scaffold that initializes the metrics' variables too, although it has an operation of its own."""
     if scaffold.local_init_op is None:
         return scaffold
-    both = tf.group(scaffold.local_init_op, v1.train.Scaffold.default_local_init_op())
+    own = operations_of(scaffold.local_init_op)
+    both = tf.group(*own, v1.train.Scaffold.default_local_init_op())
     return v1.train.Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
 
 

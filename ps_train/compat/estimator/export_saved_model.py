@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
+from ps_train.compat.capture.counted_step import operations_of
 from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
@@ -103,7 +104,9 @@ def _write(
         saver = scaffold.saver or v1.train.Saver(sharded=True)
         with v1.Session(config=config.session_config) as session:
             local_init = scaffold.local_init_op
-            main_op = v1.train.Scaffold.default_local_init_op() if local_init is None else local_init
+            main_op = v1.train.Scaffold.default_local_init_op()
+            if local_init is not None:
+                main_op = tf.group(*operations_of(local_init))
             _restore(saver, session, checkpoint)
             builder = v1.saved_model.Builder(path)
             builder.add_meta_graph_and_variables(

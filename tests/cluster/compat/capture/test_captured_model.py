@@ -15,6 +15,7 @@ from ps_train import estimator
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.program import ENGINE_ENDS_JOB, Program
 from ps_train.compat.capture.survey import survey_program
+from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.programs import (
@@ -73,6 +74,20 @@ TRAINING = [minimize, clipped, two_optimizers, two_adams, some_variables, scaled
 @pytest.mark.usual(1)
 def test_point_66_and_69_the_values_are_those_of_tensorflow(train: Callable[[tf.Tensor], Any], num_ps: int) -> None:
     check(program_of(train), num_ps)
+
+
+def the_loss_after_the_step(loss: tf.Tensor) -> Any:
+    with tf.control_dependencies([minimize(loss)]):
+        return tf.identity(loss)
+
+
+def by_optimize_loss(loss: tf.Tensor) -> Any:
+    return optimize_loss(loss, step(), 0.1, "Adagrad", clip_gradients=1.0)
+
+
+@pytest.mark.parametrize("train", [the_loss_after_the_step, by_optimize_loss])
+def test_a_train_op_may_be_a_tensor(train: Callable[[tf.Tensor], Any]) -> None:
+    check(program_of(train), 1)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.counted_step import check_counting, counted_step
+from ps_train.compat.capture.counted_step import ancestors, check_counting, counted_step, operations_of
 from ps_train.compat.capture.program import CaptureError
 from ps_train.engine.variables.global_step import overriding_global_step
 
@@ -86,3 +86,16 @@ def test_a_variable_stays_as_it_is() -> None:
     step = v1.train.create_global_step()
     with counted_step():
         assert v1.train.get_global_step() is step
+
+
+def test_operations_are_those_that_tensorflow_runs_for_operations_tensors_variables_and_names() -> None:
+    with tf.Graph().as_default():
+        tensor = tf.constant([1.0], name="value")
+        variable = v1.get_variable("w", [], use_resource=True)
+        sparse = tf.SparseTensor([[0]], tensor, [1])
+        names = [op.name for op in operations_of([tensor.op, (tensor, {"a": "value"}), "value:0", None])]
+        assert names == ["value"] * 4
+        assert "value" in [op.name for op in operations_of(sparse)]
+        assert operations_of(variable) == [variable.op]
+        assigned = ancestors(v1.assign_add(variable, 1.0), with_control=True)
+        assert "AssignAddVariableOp" in [op.type for op in assigned]
