@@ -326,18 +326,21 @@ def shared_sequence_cache(features: Any) -> Any:
 
 
 class SyncSettings(NamedTuple):
-    """The arguments of a SyncReplicasOptimizer: the optimizer inside, and the numbers of replicas."""
+    """The arguments of a SyncReplicasOptimizer: the optimizer inside, the numbers of replicas, and the averages."""
 
     optimizer: Any
     to_aggregate: int
     total: int
+    averages: Any
 
 
 def sync_settings(optimizer: Any) -> SyncSettings:
     """Returns the arguments of a SyncReplicasOptimizer; TensorFlow's own class has no public names for them."""
     if hasattr(optimizer, "replicas_to_aggregate"):
-        return SyncSettings(optimizer.optimizer, optimizer.replicas_to_aggregate, optimizer.total_num_replicas)
-    return SyncSettings(optimizer._opt, optimizer._replicas_to_aggregate, optimizer._total_num_replicas)
+        counts = optimizer.replicas_to_aggregate, optimizer.total_num_replicas
+        return SyncSettings(optimizer.optimizer, *counts, optimizer.averages)
+    counts = optimizer._replicas_to_aggregate, optimizer._total_num_replicas
+    return SyncSettings(optimizer._opt, *counts, optimizer._variable_averages)
 
 
 def averages_of(optimizer: Any) -> tuple[Any, Any]:

@@ -188,8 +188,10 @@ class OptimizerRecorder:
 
     def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
         """Records the settings, and applies the gradients with the optimizer inside."""
-        inner, *counts = sync_settings(optimizer)
-        self.sync = SyncReplicas(*counts)
+        inner, to_aggregate, total, averages = sync_settings(optimizer)
+        if averages is not None:
+            self._refuse(f"{type(optimizer).__name__} keeps averages of variables")
+        self.sync = SyncReplicas(to_aggregate, total)
         return inner.apply_gradients(grads_and_vars, global_step, name)
 
 

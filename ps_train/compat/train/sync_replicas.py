@@ -58,7 +58,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         v1.train.Optimizer.__init__(self, use_locking, name)
         self.optimizer, self.replicas_to_aggregate = opt, replicas_to_aggregate
         self.total_num_replicas = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
-        self._averages, self._averaged = variable_averages, variables_to_average
+        self.averages, self._averaged = variable_averages, variables_to_average
         self._leader: SyncLeader | None = None
         self._follower: SyncFollower | None = None
         self.local_step_init_op: Any = None
@@ -204,9 +204,9 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
                 means.append(None if gradient is None else accumulators[id(variable)].take())
         with tf.device(global_step.device), v1.name_scope(""):
             update = self.optimizer.apply_gradients(zip(means, (v for _, v in pairs), strict=True), global_step)
-            if self._averages is not None:
+            if self.averages is not None:
                 with tf.control_dependencies([update]):
-                    update = self._averages.apply(self._averaged)
+                    update = self.averages.apply(self._averaged)
             with tf.control_dependencies([update]):
                 updated_step = tf.identity(_read(global_step))
             present_step = tf.identity(_read(global_step))

@@ -357,7 +357,7 @@ class TestUse:
     def test_a_sync_optimizer_has_its_arguments(self) -> None:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
-        assert private_tf.sync_settings(outer) == (inner, 3, 4)
+        assert private_tf.sync_settings(outer) == (inner, 3, 4, None)
 
     def test_a_shared_column_has_its_scope_and_width(self) -> None:
         found = private_tf.shared_sequence(shared_column())
