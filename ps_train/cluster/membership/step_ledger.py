@@ -5,7 +5,10 @@
     count = ledger.take(100)               # this worker may now make so many steps; 0: none are left to give
     ledger.made(count)                     # they are made, which the next message tells
 
-So exactly `last_step` are made.  The record is in the store of ps 0.  A holder that dies, or whose call was lost, has
+    ledger.allow(600)                      # the chief: no step after 600 is given before a checkpoint of 600 is taken
+
+So exactly `last_step` are made, and exactly the steps up to a checkpoint's multiple are in it.  The record is in the
+store of ps 0.  A holder that dies, or whose call was lost, has
 made some of its steps: no record can say how many.  So they come back when no living process holds any.  Then the
 global step shows which are missing; see `reclaim`.
 """
@@ -39,10 +42,20 @@ class Ledger(Record):
     Attributes:
       given: the global step after all steps that were given.
       held: the steps of each holder that it may still make; of no holder that is at rest.
+      limit: the global step up to which steps may be given, until a checkpoint of that step is taken; 0 for none.
     """
 
     given: int
     held: dict[str, int]
+    limit: int = 0
+
+    def end(self, last_step: int) -> int:
+        """Returns the global step up to which steps may be given now."""
+        return min(self.limit, last_step) if self.limit else last_step
+
+    def is_paused(self, last_step: int) -> bool:
+        """Returns True if further steps wait for a checkpoint."""
+        return self.end(last_step) < last_step and self.given >= self.end(last_step)
 
     def give(self, owner: str, wanted: int, last_step: int, sharers: int) -> Ledger:
         """Gives a worker at most `wanted` steps, and fewer near the end, so that all workers end together.
@@ -53,7 +66,7 @@ class Ledger(Record):
           last_step: the last global step.
           sharers: the number of workers that share the rest.
         """
-        left = last_step - self.given
+        left = self.end(last_step) - self.given
         count = max(0, min(wanted, left, max(1, left // (2 * sharers))))
         return self._with(self.given + count, owner, self.held.get(owner, 0) + count)
 
@@ -67,7 +80,7 @@ class Ledger(Record):
 
     def _with(self, given: int, owner: str, count: int) -> Ledger:
         others = {name: held for name, held in self.held.items() if name != owner}
-        return Ledger(given, {**others, owner: count} if count > 0 else others)
+        return Ledger(given, {**others, owner: count} if count > 0 else others, self.limit)
 
 
 class StepLedger:
@@ -88,9 +101,17 @@ class StepLedger:
         self._text, self._made = "", 0
         self._still: tuple[str, int, float] = ("", -1, 0.0)
 
-    def start_at(self, step: int) -> None:
-        """Makes all steps from `step` on available."""
-        self._store.set(self._key, Ledger(step, {}).to_json())
+    def start_at(self, step: int, limit: int = 0) -> None:
+        """Makes all steps from `step` on available, up to a limit (see `Ledger`)."""
+        self._store.set(self._key, Ledger(step, {}, limit).to_json())
+
+    def allow(self, limit: int) -> None:
+        """Lets steps be given up to a further global step; 0 for all."""
+        self._change(lambda ledger: dataclasses.replace(ledger, limit=limit))
+
+    def is_paused(self) -> bool:
+        """Returns True if steps that are left wait for a checkpoint."""
+        return Ledger.from_json(self._present()).is_paused(self._last_step)
 
     def join(self, read_step: Callable[[], int]) -> None:
         """Starts the ledger at the global step if nobody holds steps: the model's state may be another one.
@@ -103,7 +124,9 @@ class StepLedger:
             text = self._store.get(self._key)
             ledger = Ledger.from_json(text).without(self._owner) if text else Ledger(0, {})
             if not ledger.held:
-                ledger = Ledger(read_step(), {})  # read after the record: who takes steps in between changes it
+                ledger = Ledger(
+                    read_step(), {}, ledger.limit
+                )  # read after the record: who takes steps in between changes it
             if self._write(text, ledger):
                 return
 
@@ -151,7 +174,7 @@ class StepLedger:
         items = self._store.items()
         text = items.get(self._key, "")
         ledger = Ledger.from_json(text or self._lost())
-        if ledger.given < self._last_step:
+        if ledger.given < (end := ledger.end(self._last_step)):
             return True
         statuses = {f"{status.task}/{status.process_id}": status for status in task_statuses(items)}
         if any(_holds(statuses.get(owner), is_silent) for owner in ledger.held if owner != self._owner):
@@ -159,9 +182,9 @@ class StepLedger:
         step, now = read_step(), time.monotonic()
         if self._still[:2] != (text, step):
             self._still = (text, step, now)
-        if step >= self._last_step or now - self._still[2] < SETTLE_SECS:
+        if step >= end or now - self._still[2] < SETTLE_SECS:
             return False
-        return self._write(text, Ledger(step, {}))
+        return self._write(text, Ledger(step, {}, ledger.limit))
 
     def take_or_wait(self, wanted: int, read_step: Callable[[], int], is_silent: Callable[[TaskStatus], bool]) -> int:
         """Takes steps; waits while none are left and others may still need theirs.

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -31,6 +32,11 @@ _IDLE_LOOK_SECS = 1.0
 """Seconds between looks where checkpoints are due neither by step nor by time."""
 _RATE_SECS = 0.5
 """Seconds over which the rate of global steps is measured."""
+
+
+def next_multiple(step: int, every: int) -> int:
+    """Returns the first multiple of `every` after a step; 0 if `every` is 0."""
+    return every * (step // every + 1) if every else 0
 
 
 class Saves(Protocol):
@@ -90,6 +96,8 @@ class SaveHook(v1.train.SessionRunHook):
       step: int64 scalar, the global step after the update.
       every_steps: steps between checkpoints; 0 disables this rule.
       every_secs: seconds between checkpoints; 0 disables this rule.
+      allow: called with a further multiple of `every_steps` when steps up to it may be made: so no step is made between
+        a multiple and its checkpoint.  None: steps do not wait, and a checkpoint may be late.
 
     Attributes:
       step: the last saved step.
@@ -97,8 +105,15 @@ class SaveHook(v1.train.SessionRunHook):
       late: number of checkpoints that were late.
     """
 
-    def __init__(self, saves: Saves, step: tf.Tensor, every_steps: int, every_secs: float) -> None:
-        self._saves, self._global_step = saves, step
+    def __init__(
+        self,
+        saves: Saves,
+        step: tf.Tensor,
+        every_steps: int,
+        every_secs: float,
+        allow: Callable[[int], None] | None = None,
+    ) -> None:
+        self._saves, self._global_step, self._allow = saves, step, allow
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self.late = self._tried = 0
         self.is_of_session = False
@@ -116,6 +131,11 @@ class SaveHook(v1.train.SessionRunHook):
         self._state = _SessionState()
         self._tried, self.step, self.is_of_session = step, saved, False
         self._time = time.monotonic()
+        self._go_on(step)
+
+    def _go_on(self, step: int) -> None:
+        if self._allow is not None and self._every_steps:
+            self._allow(next_multiple(step, self._every_steps))
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetch of the hook: the step."""
@@ -212,12 +232,13 @@ class SaveHook(v1.train.SessionRunHook):
         if time.monotonic() < self._next_line:
             self._unsaid += 1
             return
+        found = "left out" if step == begun.due_step else f"begun {begun.late_secs:.1f}s later, at step {step}"
         due = f"at step {begun.due_step}" if begun.due_step is not None else f"{self._every_secs:g}s after the last one"
         cause = "the one before was still being written" if begun.was_busy else "steps are faster than the chief saves"
         others = f" ({self._unsaid} others were late since the last such line)" if self._unsaid else ""
         log.warning(
-            "a checkpoint was due %s and was begun %.1fs later, at step %d, because %s: use a larger %s%s",
-            due, begun.late_secs, step, cause, "save_secs" if begun.due_step is None else "save_steps", others,
+            "a checkpoint was due %s and was %s, because %s: use a larger %s%s",
+            due, found, cause, "save_secs" if begun.due_step is None else "save_steps", others,
         )  # fmt: skip
         self._next_line, self._unsaid = time.monotonic() + _QUIET_SECS, 0
 
@@ -232,13 +253,43 @@ class SaveHook(v1.train.SessionRunHook):
         now = time.monotonic()
         if not by_step and not (self._every_secs and now - self._time >= self._every_secs and step > self.step):
             return
+        if (
+            by_step
+            and self._allow is not None
+            and step % self._every_steps
+            and step - self.step < 2 * self._every_steps
+        ):
+            self._tried = step  # a stalled or dead worker made a step too late; the next multiple is soon
+            self._go_on(step)
+            return
         since = state.due_since = now if state.due_since is None else state.due_since
         if self._saves.busy:
             state.was_busy = True
             self._saves.hurry()
-            return
+            if self._allow is None or not by_step:
+                return
+            if not self._is_free_soon(since):
+                self._leave_out(state, step, since)
+                return
         due = self._every_steps * (self._tried // self._every_steps + 1) if by_step else None
         state.begun.append(_Begun(due, now - since, state.was_busy))
         state.due_since, state.was_busy = None, False
         self._tried, self._time = step, now
         self._saves.start(session)
+        if by_step:
+            self._go_on(step)
+
+    def _is_free_soon(self, since: float) -> bool:
+        """Waits until the checkpoint before is written, up to `_LATE_SECS`; returns False if it is not."""
+        while self._saves.busy:
+            if time.monotonic() - since >= _LATE_SECS:
+                return False
+            time.sleep(_SHORTEST_LOOK_SECS)
+        return True
+
+    def _leave_out(self, state: _SessionState, step: int, since: float) -> None:
+        """Gives up the checkpoint of this step: the next one is at the next multiple."""
+        begun = _Begun(next_multiple(self._tried, self._every_steps), time.monotonic() - since, True)
+        state.due_since, state.was_busy, self._tried = None, False, step
+        self._report_late(begun, step)
+        self._go_on(step)

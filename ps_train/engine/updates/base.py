@@ -136,6 +136,10 @@ class StepOps:
         ps's mutex and are equal when no update is half applied.
       step_gate: name of a mutex on ps 0 that every step passes at its end; None without one.
       wait_limit: how far steps go on without the slowest replica; None in modes without waiting.
+      pause: as `remove`, for a replica that only waits for a checkpoint and keeps its data; None without waiting.
+      allow: lets rounds be made up to the global step `allowed_step`, since backup workers could make the next one
+        before a checkpoint; None in modes that need no such limit.
+      allowed_step: int64 scalar placeholder of `allow`.
       rack: the operations of the worker's rack; None without racks.  `removed_replica` and `awaited` are of racks then.
     """
 
@@ -148,6 +152,9 @@ class StepOps:
     push_counters: Sequence[Any] = ()
     step_gate: str | None = None
     wait_limit: AdaptedValue | None = None
+    pause: tf.Operation | None = None
+    allow: tf.Operation | None = None
+    allowed_step: tf.Tensor | None = None
     rack: RackOps | None = None
 
 

@@ -112,8 +112,9 @@ class Bounded(Asynchronous):
         step_gate = _CLOCKS_MUTEX if len(ops.push_counters) > 1 else None
         resets = tf.group(reset, ops.reset) if ops.reset is not None else reset
         return StepOps(
-            [passed, timed], step_after, remove, removed, awaited, resets, ops.push_counters, step_gate, self._lead
-        )
+            [passed, timed], step_after, remove, removed, awaited, resets, ops.push_counters, step_gate, self._lead,
+            remove,
+        )  # fmt: skip
 
     def _reset(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
         return [self._state.assign(state, read_value=False), self._gate.release_all()]

@@ -38,6 +38,9 @@ from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device
 
+CHIEF = 0
+"""The replica that takes checkpoints."""
+
 
 class RoundShard:
     """A round on one ps: its sums, number and state, and the gate at which replicas wait for its end.
@@ -151,6 +154,8 @@ class CoordinatorShard(RoundShard):
       shard, received, round, replica, may_be_empty: see `RoundShard`.
       max_steps: no round begins once the global step has reached it.
       backups: number of members that a round does not wait for.
+      allowed: int64 variable; once the global step has reached it, the next round waits for all members, and the chief
+        has no part in it before it has changed the variable.  None: there is no such limit.
 
     Attributes:
       push_decision: after `visit`, the decision for the other ps, as a vector.
@@ -167,7 +172,9 @@ class CoordinatorShard(RoundShard):
         may_be_empty: bool,
         max_steps: int,
         backups: AdaptedValue,
+        allowed: Any = None,
     ) -> None:
+        self._allowed = allowed
         # All declared replicas are members from the beginning, so no first step is wasted.
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)
         super().__init__(shard, received, round, replica, may_be_empty, state, backups.is_ever_positive)
@@ -192,10 +199,12 @@ class CoordinatorShard(RoundShard):
         header = here.header()
         pushed_at = tf.timestamp()
         is_open = self._shard.update_count.read_value() < self._max_steps
+        if self._allowed is not None and index == CHIEF:
+            is_open &= ~self._awaits_chief()
         member = tf.equal(state.membership[index], MEMBER) & is_open
         current = tf.equal(self._shard.version, now) & tf.equal(header.torn, 0)
         in_time = member & current & tf.equal(state.arrived[index], 0)
-        after, over = state.visit(self._me, in_time, is_open, self._backups.value())
+        after, over = state.visit(self._me, in_time, is_open, self._present_backups())
         late = member & ~current
         added, dropped = self._accumulate(here, in_time, late, first=~tf.reduce_any(tf.equal(state.arrived, 1)))
         with tf.control_dependencies(added):
@@ -236,7 +245,7 @@ class CoordinatorShard(RoundShard):
 
     def _leave(self, me: tf.Tensor) -> tuple[list[tf.Operation], tf.Tensor]:
         now = self._round.read_value()
-        after, complete, given_up = self._round_state().leave(me, self._backups.value())
+        after, complete, given_up = self._round_state().leave(me, self._present_backups())
         over = complete | given_up
         reached = now + tf.cast(over, tf.int64)
         with tf.control_dependencies([now]):  # otherwise it might be read after the next round has begun
@@ -249,6 +258,15 @@ class CoordinatorShard(RoundShard):
         """Returns the replicas that other replicas wait for; bool [replicas]."""
         with tf.device(ps_device(self._shard.ps)):
             return self._round_state().awaited()
+
+    def _awaits_chief(self) -> tf.Tensor:
+        return self._shard.update_count.read_value() >= self._allowed.read_value()
+
+    def _present_backups(self) -> Any:
+        backups = self._backups.value()
+        if self._allowed is None:
+            return backups
+        return tf.where(self._awaits_chief(), tf.constant(0, tf.int64), tf.cast(backups, tf.int64))
 
     def _round_state(self) -> RoundState:
         return RoundState(*tf.unstack(self._state.read_value()))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -21,6 +22,7 @@ from ps_train.engine.updates.adapted_value import AdaptedValue
 from ps_train.engine.updates.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.engine.updates.follower_shard import FollowerShard
 from ps_train.engine.updates.sync_rounds import CoordinatorShard
+from ps_train.engine.updates.token_gate import NEVER
 from ps_train.engine.updates.wait_time import now_on_ps, record
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -35,13 +37,17 @@ class Synchronous(UpdateMode):
       may_be_empty: see `UpdateMode`.
       max_steps: no round begins once the global step has reached it.
       backups: number of a round's replicas that are not waited for; or a number that follows the stragglers.
+      saves_at_steps: True if checkpoints are at multiples of a step; the round after one begins with the chief.
     """
 
     lockstep = True
     scaled = True
 
-    def __init__(self, may_be_empty: bool, max_steps: int, backups: int | AdaptedValue = 0) -> None:
+    def __init__(
+        self, may_be_empty: bool, max_steps: int, backups: int | AdaptedValue = 0, saves_at_steps: bool = False
+    ) -> None:
         super().__init__(may_be_empty)
+        self._saves_at_steps = saves_at_steps
         self._max_steps, self._backups = max_steps, AdaptedValue.of("backup_workers", backups)
 
     def batches_per_update(self, replica: Replica) -> int:
@@ -61,8 +67,9 @@ class Synchronous(UpdateMode):
         """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
         self._backups.make()
+        allowed, allow, allowed_step = self._allowed()
         first = CoordinatorShard(
-            *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups
+            *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups, allowed
         )
         discards = self._backups.is_ever_positive
         others = [
@@ -81,4 +88,21 @@ class Synchronous(UpdateMode):
             next_round = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
         reset = tf.group(*[shard.reset(next_round) for shard in (first, *others)])
         push_counters = [self._rounds[shard.ps] for shard, _ in pushed]
-        return StepOps(train, step_after, remove, removed, first.awaited(), reset, push_counters, None, self._backups)
+        return StepOps(
+            train, step_after, remove, removed, first.awaited(), reset, push_counters, None, self._backups,
+            allow=allow, allowed_step=allowed_step,
+        )  # fmt: skip
+
+    def _allowed(self) -> tuple[Any, tf.Operation | None, tf.Tensor | None]:
+        """Makes the global step up to which rounds may be made without the chief, and the operation that changes it.
+
+        Returns None three times without backup workers: each round has a gradient of the chief, which saves first.
+        """
+        if not (self._saves_at_steps and self._backups.is_ever_positive):
+            return None, None, None
+        step = v1.placeholder(tf.int64, [], "allowed_step")
+        with tf.device(ps_device(0)):
+            allowed = v1.get_variable(
+                "ps_train/allowed_step", initializer=np.int64(NEVER), trainable=False, use_resource=True
+            )
+            return allowed, allowed.assign(step, read_value=False), step

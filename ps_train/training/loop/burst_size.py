@@ -128,6 +128,11 @@ class BurstScheduler:
         ends = save_steps, summary_steps
         return cls(job.longest_call, fixed, *ends, hooks_secs, last_step, nodes, replicas, is_patient)
 
+    @property
+    def step_secs(self) -> float:
+        """The median duration of a step, of the last bursts; 0 before the first."""
+        return statistics.median(self._secs) if self._secs else 0.0
+
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the size of the next burst: some calls, and the single step with the hooks, if any.
 

@@ -168,6 +168,11 @@ class TrainingLoop:
         self.calls += 1
 
     @property
+    def step_secs(self) -> float:
+        """The usual duration of a step in seconds; 0 before it is known."""
+        return self._bursts.step_secs
+
+    @property
     def is_prepared(self) -> bool:
         """True if TensorFlow has prepared all calls of the session that run now."""
         return not getattr(self._session, "is_preparing", False)

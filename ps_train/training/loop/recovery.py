@@ -35,6 +35,7 @@ from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
 from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.engine.checkpoint.run_record import begin_generation
+from ps_train.engine.checkpoint.save_hook import next_multiple
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.saving_graph import SavingGraph
 from ps_train.engine.checkpoint.snapshot import Snapshot
@@ -147,7 +148,8 @@ class Recovery:
             step = self._global_step(session)
         begin_generation(self.checkpoints.directory, generation, step)
         ready = ModelReady(step, self.chief_process, generation, run_id)
-        StepLedger(self.stores[0], self.chief_task, self.job.max_steps, 1, ready.generation).start_at(step)
+        ledger = StepLedger(self.stores[0], self.chief_task, self.job.max_steps, 1, ready.generation)
+        ledger.start_at(step, next_multiple(step, self.job.save_steps))
         for store in self.stores:
             store.set(records.READY, ready.to_json())
         return ready

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
+
+PAUSE_SECS = 0.005
+"""Seconds between two looks whether a checkpoint is taken for which steps wait."""
 
 
 class SharedSteps(Protocol):
@@ -25,6 +29,9 @@ class SharedSteps(Protocol):
 
     def give_back(self, count: int) -> None:
         """Returns steps that were taken but not made."""
+
+    def is_paused(self) -> bool:
+        """Returns True while steps that are left wait for a checkpoint."""
 
 
 class StepSource(Protocol):
@@ -71,6 +78,39 @@ class EndingSource:
     def take(self, wanted: int, global_step: int) -> int:
         """Returns the steps of the source; 0 after the end."""
         return 0 if self._has_ended() else self._source.take(wanted, global_step)
+
+    def give_back(self, count: int) -> None:
+        """Returns steps to the source."""
+        self._source.give_back(count)
+
+    def settle(self) -> None:
+        """Gives back what the source holds."""
+        self._source.settle()
+
+
+class PausedSource:
+    """A source whose steps wait where a checkpoint is due: the chief takes it when all steps before it are made.
+
+    Args:
+      source: the source of steps.
+      is_paused: returns True while steps that are left wait for a checkpoint.
+      while_paused: called again and again meanwhile, with True at the first time; returns False to end the wait
+        without steps.
+    """
+
+    def __init__(self, source: StepSource, is_paused: Callable[[], bool], while_paused: Callable[[bool], bool]) -> None:
+        self._source, self._is_paused, self._while_paused = source, is_paused, while_paused
+
+    def take(self, wanted: int, global_step: int) -> int:
+        """Returns steps of the source; waits for them while it is paused."""
+        while (count := self._source.take(wanted, global_step)) == 0 and self._is_paused():
+            is_first = True
+            while self._is_paused():
+                if not self._while_paused(is_first):
+                    return 0
+                is_first = False
+                time.sleep(PAUSE_SECS)
+        return count
 
     def give_back(self, count: int) -> None:
         """Returns steps to the source."""
@@ -150,7 +190,13 @@ def _take_all(source: SharedSteps, wishes: queue.SimpleQueue[Any]) -> None:
             taking.set_exception(error)
 
 
-def step_source(max_steps: int, shared: SharedSteps | None, has_ended: Callable[[], bool], ahead: bool) -> StepSource:
+def step_source(
+    max_steps: int,
+    shared: SharedSteps | None,
+    has_ended: Callable[[], bool],
+    ahead: bool,
+    while_paused: Callable[[bool], bool] = lambda is_first: True,
+) -> StepSource:
     """Returns the source of a replica's steps.
 
     Args:
@@ -158,6 +204,11 @@ def step_source(max_steps: int, shared: SharedSteps | None, has_ended: Callable[
       shared: the steps that replicas share; None in lockstep.
       has_ended: returns True when the training has ended.
       ahead: if True, shared steps are taken ahead.
+      while_paused: see `PausedSource`; the wait also ends with the training.
     """
-    source = LockstepSource(max_steps) if shared is None else StepsAhead(shared, ahead)
-    return EndingSource(source, has_ended)
+    if shared is None:
+        return EndingSource(LockstepSource(max_steps), has_ended)
+    paused = PausedSource(
+        StepsAhead(shared, ahead), shared.is_paused, lambda first: not has_ended() and while_paused(first)
+    )
+    return EndingSource(paused, has_ended)

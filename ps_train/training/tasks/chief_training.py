@@ -71,6 +71,9 @@ _RETURN_SECS = 20.0
 _LAST_DELTA_SECS = 600.0
 """Seconds for the last delta (`--delta_every_secs`), before the job is done."""
 
+_STALLED_SECS, _STALLED_STEPS = 5.0, 10
+"""Seconds, and number of the chief's steps, for which a checkpoint waits for a worker that makes no step."""
+
 _GIVE_UP_SECS = 3.0
 """Seconds after which a checkpoint still being written when its session was lost is abandoned."""
 
@@ -97,6 +100,8 @@ class ChiefTraining(WorkerTraining):
         self._console = console
         self.save_steps = prepared.job.save_steps
         self._start: tuple[float, int, float] | None = None
+        self._limit, self._paused_at = 0, (0, 0.0)
+        self._newest_session: v1.Session | None = None
         self._has_recovered = False
         self._watcher: SaveWatcher | None = None
         self._deltas: DeltaWriter | None = None
@@ -128,7 +133,7 @@ class ChiefTraining(WorkerTraining):
         device = device_of(self.prepared.task, self.prepared.cluster)
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._checkpoints.shown_directory = joined.model_directory.name
-        self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, self._save_secs())
+        self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, self._save_secs(), self._allow_steps)
         ownership, client = self.step.ps.ownership, self.shard_client
         if isinstance(client, PartitionClient) and ownership is not None and ownership.event_cuts is not None:
             self._event_cuts = EventCuts(
@@ -147,6 +152,43 @@ class ChiefTraining(WorkerTraining):
         adapting = [AdaptationHook(values, ps.global_step, fetched, self.profile.tracer)] if values else []
         written = SummaryHook(summaries, job, fetches.step, self._next_step, self._progress)
         return [self._progress, self._saver, LabelValuesHook(), *stopping, *([written] if summaries else []), *adapting]
+
+    def _allow_steps(self, limit: int) -> None:
+        """Lets workers make steps up to a global step; in lockstep the chief's own steps end at each multiple."""
+        self._limit, ops = limit, self.step.ops
+        if not self.step.lockstep:
+            self.ledger.allow(limit)
+        elif ops.allow is not None:
+            assert self._newest_session is not None, "prepare_session was called"
+            self._newest_session.run(ops.allow, {ops.allowed_step: limit})
+
+    def while_paused(self, is_first: bool) -> bool:
+        """Takes the checkpoint for which the steps wait, as soon as the steps before it are made."""
+        session = self._unhooked_session()
+        step = int(session.run(self.step.ps.global_step))
+        self._saver.observe(step, session)
+        self._watch_pause(step, is_first)
+        return super().while_paused(is_first)
+
+    def _watch_pause(self, step: int, is_first: bool) -> None:
+        """Gives the steps of dead workers to others, and goes on without the checkpoint if a worker is stalled."""
+        now = time.monotonic()
+        if is_first or step != self._paused_at[0]:
+            self._paused_at = step, now
+        still = now - self._paused_at[1]
+        if still < POLL_SECS or step >= self._limit:
+            return
+        self.ledger.reclaim(lambda: int(self._unhooked_session().run(self.step.ps.global_step)), self._is_silent)
+        if still > max(_STALLED_SECS, _STALLED_STEPS * (self.loop.step_secs if self.loop is not None else 0.0)):
+            log.warning(
+                "no checkpoint is taken at step %d: a worker has not made its steps before it for %.0fs",
+                self._limit,
+                still,
+            )
+            self._allow_steps(self._limit + self.prepared.job.save_steps)
+
+    def _is_silent(self, status: TaskStatus) -> bool:
+        return self.joined.membership.is_silent(status)
 
     def _save_secs(self) -> float:
         """Returns the seconds between checkpoints, of which deltas are made; 0 for none by time."""
@@ -225,6 +267,7 @@ class ChiefTraining(WorkerTraining):
             if any(found) and self.rack is None:  # the previous chief may have left a step unfinished
                 self.remove_replica(self.prepared.replica.index, session)
             self._start = (time.monotonic(), ready.step, float(session.run(self.step.ps.counters.examples)))
+        self._newest_session = session
         if self._event_cuts is not None:
             self._event_cuts.restored(ready.step)
         self._saver.started(

@@ -21,8 +21,9 @@ from ps_train.base import gc_control
 from ps_train.base.console import Console
 from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
+from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership.kv_store import cause_of
-from ps_train.cluster.membership.records import ModelReady, TaskState
+from ps_train.cluster.membership.records import ModelReady, TaskState, task_statuses
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
 from ps_train.cluster.sessions.calls import (
@@ -62,6 +63,8 @@ log = logging.getLogger(__name__)
 POLL_SECS = 0.1
 _MAX_SESSIONS_WITHOUT_STEP = 5
 """The maximum number of consecutive sessions that are lost before a step was made."""
+_PAUSE_SECS = 30.0
+"""Seconds for which steps wait for a checkpoint beyond the time after which a silent task counts as lost."""
 _CANCEL_SECS = 1.0
 """Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
 
@@ -112,6 +115,7 @@ class WorkerTraining:
         self.loop: TrainingLoop | None = None
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
+        self._paused_since = self._next_look = 0.0
         self.rack: RackMember | None = None
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
@@ -353,7 +357,36 @@ class WorkerTraining:
 
     def _step_source(self, ahead: bool = False) -> StepSource:
         shared = None if self.step.lockstep else self.ledger
-        return step_source(self.prepared.job.max_steps, shared, lambda: self.has_ended, ahead)
+        return step_source(self.prepared.job.max_steps, shared, lambda: self.has_ended, ahead, self.while_paused)
+
+    def while_paused(self, is_first: bool) -> bool:
+        """Waits for a checkpoint, for which all steps before it must be made; returns False if the loop must end."""
+        ops, session, index = self.step.ops, self.session, self.prepared.replica.index
+        if is_first and ops.pause is not None and session is not None:
+            feeds = {ops.removed_replica: index}  # or the workers that still make steps would wait for this one
+            poll_until(
+                lambda: was_removed(session, ops.pause, feeds, f"replica {index}") or self._should_stop(),
+                math.inf,
+                POLL_SECS,
+            )
+        if not self.prepared.is_chief:
+            self._go_on_without_chief(is_first)
+        return not self._should_stop()
+
+    def _go_on_without_chief(self, is_first: bool) -> None:
+        """Lets steps be made without the checkpoint for which they wait, if no chief is there to take it."""
+        now = time.monotonic()
+        if is_first:
+            self._paused_since, self._next_look = now, now + POLL_SECS
+        if now < self._next_look:
+            return
+        self._next_look = now + POLL_SECS
+        chief = str(self.prepared.cluster.chief)
+        status = next((one for one in task_statuses(self.joined.stores[0].items()) if one.task == chief), None)
+        secs = self.prepared.job.heartbeat_timeout_secs + _PAUSE_SECS
+        if status is None or process_exited(status) or now - self._paused_since > secs:
+            log.info("%s makes steps without waiting for checkpoints until the chief answers", self.prepared.task)
+            self.ledger.allow(0)  # the chief's next session sets it again
 
     def _new_loop(self, first_step: int) -> TrainingLoop:
         job, name, hooks = self.prepared.job, str(self.prepared.task), self.model_hooks

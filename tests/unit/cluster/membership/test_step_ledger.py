@@ -129,6 +129,39 @@ def test_steps_are_added_to_those_that_are_under_way(store):
     assert second.left() == 969
 
 
+def test_no_step_is_given_past_a_limit_before_it_is_raised(store):
+    first, second = clients(store, 1000)
+    first.allow(20)
+    taken = []
+    while count := first.take(50):
+        taken.append(count)
+    assert sum(taken) == 20 == store.ledger.given and second.take(5) == 0
+    assert second.is_paused() and second.left() == 980
+    first.made(20)
+    first.give_back(0)
+    second.allow(40)
+    assert not second.is_paused() and second.take(5) == 5 and store.ledger.limit == 40
+    second.allow(0)
+    assert second.take(500) == 243 and not second.is_paused()  # a fair share of the 975 steps that are left
+
+
+def test_a_limit_beyond_the_last_step_holds_no_steps_back(store):
+    worker, _ = clients(store, 10, step=9)
+    worker.allow(20)
+    assert worker.take(5) == 1 and worker.take(5) == 0 and not worker.is_paused()
+
+
+def test_the_steps_of_a_dead_worker_come_back_below_the_limit(store, monkeypatch):
+    monkeypatch.setattr(step_ledger, "SETTLE_SECS", 0.0)
+    first, second = clients(store, 1000)
+    first.allow(4)
+    while second.take(9):
+        pass
+    assert not first.reclaim(lambda: 2, never)
+    assert first.reclaim(lambda: 2, lambda status: status.task == "worker:1")
+    assert store.ledger == Ledger(2, {}, 4) and first.take(1) == 1
+
+
 def test_counts_may_be_numbers_of_numpy(store):
     worker, _ = clients(store, 1000)
     assert worker.take(np.int64(10)) == 10

@@ -127,3 +127,40 @@ def test_it_knows_the_last_checkpoint_that_was_written(caplog: pytest.LogCapture
     assert "no space left; training goes on, the last checkpoint is that of step 12" in caplog.text
     hook.poll()
     assert hook.step == 12
+
+
+def exact_hook(saves: Saves, step: int = 0) -> tuple[SaveHook, list[int]]:
+    allowed: list[int] = []
+    unused: Any = None
+    made = SaveHook(saves, unused, 10, 0.0, allowed.append)
+    made.started(step, saved=step)
+    return made, allowed
+
+
+def test_steps_after_a_multiple_are_allowed_when_its_checkpoint_is_begun() -> None:
+    saves = Saves()
+    hook, allowed = exact_hook(saves, step=25)
+    assert allowed == [30]
+    assert begun_at(hook, saves, [28, 30, 30, 37, 40]) == [30, 40]
+    assert allowed == [30, 40, 50]
+
+
+def test_a_checkpoint_that_the_one_before_delays_for_long_is_left_out_not_taken_beside_its_multiple(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(save, "_LATE_SECS", 0.02)
+    saves = Saves()
+    hook, allowed = exact_hook(saves)
+    assert begun_at(hook, saves, [10]) == [10]
+    saves.busy = True
+    assert begun_at(hook, saves, [20, 23]) == []
+    assert allowed == [10, 20, 30] and "a checkpoint was due at step 20 and was left out" in caplog.text
+    saves.busy = False
+    assert begun_at(hook, saves, [30]) == [30]
+
+
+def test_a_multiple_that_a_stalled_worker_has_passed_is_left_out_once() -> None:
+    saves = Saves()
+    hook, allowed = exact_hook(saves)
+    assert begun_at(hook, saves, [10, 21, 30, 43, 52, 60]) == [10, 30, 52, 60]
+    assert allowed[-1] == 70

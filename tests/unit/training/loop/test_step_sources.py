@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ps_train.training.loop.step_sources import LockstepSource, StepsAhead, StepSource, step_source
+from ps_train.training.loop.step_sources import LockstepSource, PausedSource, StepsAhead, StepSource, step_source
 from tests.support.loops import SharedBudget
 
 
@@ -31,6 +31,9 @@ class Watched(SharedBudget):
     @property
     def left(self) -> int:
         return self._left
+
+    def is_paused(self) -> bool:
+        return False
 
 
 def source_of(budget: Watched, has_ended=lambda: False) -> StepSource:
@@ -147,3 +150,26 @@ class TestLockstepSource:
 
     def test_a_finished_job_has_no_steps(self):
         assert LockstepSource(10).take(5, 12) == 0
+
+
+def test_a_paused_source_waits_for_steps_and_can_be_stopped() -> None:
+    told: list[bool] = []
+    waits = iter([True, True, False])
+    source = PausedSource(SharedSource([0, 7]), lambda: next(waits, False), lambda first: not told.append(first))
+    assert source.take(9, 0) == 7 and told == [True, False][: len(told)]
+    assert PausedSource(SharedSource([0, 7]), lambda: True, lambda first: False).take(9, 0) == 0
+    assert PausedSource(SharedSource([0, 7]), lambda: False, lambda first: pytest.fail("no pause")).take(9, 0) == 0
+
+
+class SharedSource:
+    """Gives these numbers of steps, one after the other."""
+
+    def __init__(self, counts: list[int]) -> None:
+        self._counts = counts
+
+    def take(self, wanted: int, global_step: int) -> int:
+        return self._counts.pop(0)
+
+    def give_back(self, count: int) -> None: ...
+
+    def settle(self) -> None: ...
