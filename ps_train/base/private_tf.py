@@ -286,6 +286,14 @@ def give_back_tensor() -> None:
         module.Tensor = tf.Tensor
 
 
+def summaries_of_writers() -> Any:
+    """Returns the module of summaries that go to a writer by operations, as TensorFlow 1's `tf.contrib.summary`.
+
+    The public names of TensorFlow 2 have other arguments, such as no `family`.
+    """
+    return importlib.import_module("tensorflow.python.ops.summary_ops_v2")
+
+
 def feature_cache(features: Any) -> Any:
     """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
     module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")

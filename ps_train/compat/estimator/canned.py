@@ -17,7 +17,7 @@ from ps_train.compat.estimator.spec import export_outputs
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.stock_package import VERSION, StockPackage, missing_package
 
-_TPU = "ps_train does not train on TPUs: use Estimator and RunConfig"
+_TPU = "ps_train does not train on TPUs: use Estimator and RunConfig, or tf.estimator.tpu with use_tpu=False"
 _REASONS = {
     "InMemoryEvaluatorHook": "it evaluates in the process that trains: use train_and_evaluate with an EvalSpec",
     "KMeans": "it updates its centers with operations of its own: write a model_fn",
@@ -28,7 +28,6 @@ _REASONS = {
     "build_raw_supervised_input_receiver_fn": "graphs of training are not exported: use export_saved_model",
     "model_to_estimator": "a Keras model does not become an Estimator: build the layers in a model_fn, or describe the "
     "model as ps_train.Model",
-    "tpu": _TPU,
     "TPUEstimator": _TPU,
     "TPUEstimatorSpec": _TPU,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import tensorflow.compat.v1 as _v1
@@ -73,6 +74,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "tpu":  # few programs use it, and it needs the Estimator first
+        return importlib.import_module("ps_train.estimator.tpu")
     found = _canned(name)
     if found is None:
         reason = f"ps_train.estimator has no {name}: use another name of its __all__, or write a model_fn"

@@ -19,13 +19,17 @@ Files:
     contrib_layers.py         The functions of `tf.contrib.layers` that programs for clusters use
     contrib_learn.py          The names of `tf.contrib.learn` that run an Estimator of `tf.estimator`: Experiment,
                                 learn_runner and RunConfig
+    contrib_learn_datasets.py  The names of `tf.contrib.learn.datasets`: data by name, and tables from CSV files
     contrib_lookup.py         The tables of `tf.contrib.lookup`: from values to their positions, and back
     contrib_metrics.py        The functions of `tf.contrib.metrics`: metrics over many batches, whose predictions come
                                 before the labels
     contrib_optimize_loss.py  The function `tf.contrib.layers.optimize_loss`
+    contrib_opt.py            The optimizers of `tf.contrib.opt`
     contrib_predictor.py      The functions of `tf.contrib.predictor`: a saved model as a function of NumPy arrays
+    contrib_refused.py        The names of `tf.contrib` for TPUs and strategies, which are refused when they are used
     contrib_rnn.py            The names of `tf.contrib.rnn` that `tf.nn` has not: layers of recurrent networks in both
                                 directions, and two cells
+    contrib_seq2seq.py        The function `tf.contrib.seq2seq.sequence_loss`
     contrib_sequences.py      `tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a
                                 recurrent network
     contrib_tpu.py            The names of `tf.contrib.tpu` for programs that can also train without TPUs:
@@ -47,4 +51,5 @@ Files:
     moved_modules.py          Modules that TensorFlow has moved since TensorFlow 1, under the names by which libraries
                                 import them
     old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
+    refused_use.py            Classes and functions that say what to write when they are used
 """

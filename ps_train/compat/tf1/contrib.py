@@ -14,16 +14,21 @@ from typing import Any, Protocol
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import summaries_of_writers
 from ps_train.compat.tf1 import (
     contrib_crf,
     contrib_data,
     contrib_hparams,
     contrib_layers,
     contrib_learn,
+    contrib_learn_datasets,
     contrib_lookup,
     contrib_metrics,
+    contrib_opt,
     contrib_predictor,
+    contrib_refused,
     contrib_rnn,
+    contrib_seq2seq,
     contrib_tpu,
     legacy,
     mnist_input,
@@ -120,12 +125,17 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
             public_names(contrib_layers) | _layers_of_tensorflow(),
             legacy.NamesOfSlim("layers"),
         ),
+        "cluster_resolver": (contrib_refused.CLUSTER_RESOLVER, NamesOf(v1.distribute.cluster_resolver)),
+        "distribute": (contrib_refused.DISTRIBUTE, None),
+        "opt": (public_names(contrib_opt) | contrib_refused.OPT, None),
+        "seq2seq": (public_names(contrib_seq2seq) | contrib_refused.SEQ2SEQ, None),
+        "summary": (_summary(), None),
         "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, NamesOf(v1.lookup)),
         "losses": ({}, legacy.NamesOfSlim("losses")),
         "metrics": (contrib_metrics.METRICS, legacy.NamesOfSlim("metrics")),
         "predictor": (public_names(contrib_predictor), None),
         "rnn": (_rnn(), legacy.NamesOfKeras("rnn_cell")),
-        "tpu": (public_names(contrib_tpu), None),
+        "tpu": (public_names(contrib_tpu) | contrib_refused.TPU | {"bfloat16_scope": v1.tpu.bfloat16_scope}, None),
         "training": (public_names(contrib_hparams) | {"hparam": hparam}, None),
         "util": (_util(), None),
     }
@@ -133,6 +143,9 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     modules["learn"] = _learn()
     for name, module in modules.items():  # a program may name the folders of contrib: contrib.layers.python.layers
         own_names(module)["python"] = ContribModule(f"{_NAME}.{name}.python", {name: module})
+    own_names(modules["tpu"])["python"] = ContribModule(f"{_NAME}.tpu.python", {"tpu": modules["tpu"]})
+    for name in ("bfloat16", "tpu_config", "tpu_context", "tpu_estimator", "tpu_optimizer"):  # files of contrib.tpu
+        own_names(modules["tpu"])[name] = modules["tpu"]
     return ContribModule(_NAME, modules, _Slim())
 
 
@@ -184,13 +197,25 @@ def _framework() -> dict[str, Any]:
 def _rnn() -> dict[str, Any]:
     same = ("static_rnn", "static_state_saving_rnn", "static_bidirectional_rnn")
     cells = {"GRUBlockCellV2": contrib_rnn.gru_block_cell, "LSTMBlockCell": contrib_rnn.lstm_block_cell}
-    own = {name: getattr(contrib_rnn, name) for name in ("stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn")}
+    names = ("LSTMBlockFusedCell", "stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn")
+    own = {name: getattr(contrib_rnn, name) for name in names}
     return own | cells | {name: getattr(v1.nn, name) for name in same}
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
     """Returns the value of a constant tensor; None if it is not known before the run."""
     return tf.get_static_value(tensor, partial)
+
+
+def _summary() -> dict[str, Any]:
+    module = summaries_of_writers()
+    same = (
+        "always_record_summaries audio create_file_writer create_summary_file_writer flush generic histogram image "
+        "import_event initialize never_record_summaries record_summaries_every_n_global_steps scalar "
+        "should_record_summaries summary_writer_initializer_op"
+    )
+    others = {"all_summary_ops": "all_v2_summary_ops", "eval": "eval_dir", "event": "import_event", "graph": "graph_v1"}
+    return {name: getattr(module, others.get(name, name)) for name in [*same.split(), *others]}
 
 
 def _util() -> dict[str, Any]:
@@ -219,7 +244,13 @@ def _learn() -> ContribModule:
     }
     export = module("utils.saved_model_export_utils", make_export_strategy=contrib_learn.make_export_strategy)
     modules = {
-        "datasets": module("datasets", mnist=module("datasets.mnist", **public_names(mnist_input))),
+        "datasets": module(
+            "datasets",
+            base=module("datasets.base", **public_names(contrib_learn_datasets)),
+            mnist=module("datasets.mnist", **public_names(mnist_input)),
+            DATASETS=contrib_learn_datasets.DATASETS,
+            load_dataset=contrib_learn_datasets.load_dataset,
+        ),
         "estimators": module(
             "estimators",
             model_fn=module("estimators.model_fn", ModeKeys=contrib_learn.ModeKeys),

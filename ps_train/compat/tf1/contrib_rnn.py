@@ -52,6 +52,104 @@ def gru_block_cell(num_units: int, reuse: Any = None, name: str = "gru_cell") ->
     return legacy.name("rnn_cell", "GRUCell")(num_units, reuse=reuse, name=name)
 
 
+class LSTMBlockFusedCell:
+    """An LSTM over all positions in one operation.
+
+    Args:
+      num_units: size of the state.
+      forget_bias: added to the forget gate.
+      cell_clip: the largest magnitude in a state; None or a negative number: no limit.
+      use_peephole: whether the gates see the state.
+      reuse: whether the variables are there already.
+      dtype: of the variables; None: of the inputs.
+      name: of the variables' scope.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        reuse: Any = None,
+        dtype: Any = None,
+        name: str = "lstm_fused_cell",
+    ) -> None:
+        self._num_units, self._forget_bias, self._use_peephole = num_units, forget_bias, use_peephole
+        self._cell_clip = -1.0 if cell_clip is None else cell_clip
+        self._reuse, self._dtype, self._name = reuse, dtype, name
+        self._variables: tuple[Any, ...] | None = None
+
+    @property
+    def num_units(self) -> int:
+        """The size of the state."""
+        return self._num_units
+
+    def __call__(
+        self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None, scope: Any = None
+    ) -> tuple[Any, tuple[Any, Any]]:
+        """Returns the outputs of all positions, and the last state (c, h), which is an LSTMStateTuple with tf-keras.
+
+        Args:
+          inputs: [positions, batch, values], or a list of [batch, values].
+          initial_state: c and h, each [batch, num_units]; None for zeros.
+          dtype: of the variables; None: of the inputs.
+          sequence_length: int [batch], the number of positions of each sequence; None: all.
+          scope: the variable scope; None: the name of the cell.
+        """
+        is_list = isinstance(inputs, list | tuple)
+        values = tf.stack(inputs) if is_list else tf.convert_to_tensor(inputs)
+        dtype = dtype or self._dtype or values.dtype
+        with v1.variable_scope(scope or self._name, reuse=self._reuse):
+            kernel, bias, *peepholes = self._made(int(values.shape[2]), dtype)
+        length, batch = tf.shape(values)[0], tf.shape(values)[1]
+        zeros = tf.zeros([batch, self._num_units], dtype)
+        cell, hidden = (zeros, zeros) if initial_state is None else initial_state
+        longest = length if sequence_length is None else tf.reduce_max(sequence_length)
+        block = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.cast(longest, tf.int64),
+            x=values,
+            cs_prev=cell,
+            h_prev=hidden,
+            w=kernel,
+            wci=peepholes[0],
+            wcf=peepholes[1],
+            wco=peepholes[2],
+            b=bias,
+            forget_bias=self._forget_bias,
+            cell_clip=self._cell_clip,
+            use_peephole=self._use_peephole,
+        )
+        outputs, cells = block.h, block.cs
+        if sequence_length is None:
+            last = cells[-1], outputs[-1]
+        else:
+            outputs *= tf.transpose(tf.sequence_mask(sequence_length, length, dtype))[:, :, None]
+            at = tf.stack([tf.cast(sequence_length, tf.int32), tf.range(batch)], axis=1)  # 0 is the first state
+            last = tuple(
+                tf.gather_nd(tf.concat([first[None], each], 0), at)
+                for first, each in ((cell, cells), (hidden, outputs))
+            )
+        if legacy.is_installed():
+            last = legacy.name("rnn_cell", "LSTMStateTuple")(*last)
+        return (tf.unstack(outputs) if is_list else outputs), last
+
+    def _made(self, size: int, dtype: Any) -> tuple[Any, ...]:
+        """Returns the kernel, the bias and the three peepholes."""
+        if self._variables is None:
+            units = self._num_units
+            kernel = v1.get_variable("kernel", [size + units, 4 * units], dtype)
+            bias = v1.get_variable("bias", [4 * units], dtype, v1.zeros_initializer())
+            names = ["w_i_diag", "w_f_diag", "w_o_diag"]
+            peepholes = (
+                [v1.get_variable(name, [units], dtype) for name in names]
+                if self._use_peephole
+                else [tf.zeros([units], dtype)] * 3
+            )
+            self._variables = kernel, bias, *peepholes
+        return self._variables
+
+
 def stack_bidirectional_dynamic_rnn(
     cells_fw: Sequence[Any],
     cells_bw: Sequence[Any],

@@ -23,6 +23,7 @@ from ps_train.compat.estimator.spec import best_exporter, eval_listener, exporte
 from ps_train.compat.estimator.spec.stock_package import package_locations
 from ps_train.compat.estimator.train_and_evaluate import check_eval_spec
 from ps_train.compat.estimator.training_executor import TrainingExecutor
+from ps_train.compat.tf1 import contrib_tpu
 from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, public_names
 from ps_train.compat.tf1.moved_modules import estimator_export
@@ -85,6 +86,8 @@ _OWN: dict[str, Mapping[str, Any]] = {
     "mode_keys": _of(names, ["ModeKeys"]),
     "model_fn": _of(names, ["EstimatorSpec", "ModeKeys"]),
     "run_config": {**_of(names, ["RunConfig"]), "TaskType": TaskType},
+    "tpu.tpu_config": _of(contrib_tpu, ["InputPipelineConfig", "RunConfig", "TPUConfig"]),
+    "tpu.tpu_estimator": _of(contrib_tpu, ["TPUEstimator", "TPUEstimatorSpec"]),
     "training": {
         **_of(names, ["EvalSpec", "TrainSpec", "train_and_evaluate"]),
         "_ContinuousEvalListener": eval_listener.EvalListener,
@@ -96,10 +99,18 @@ _OWN: dict[str, Mapping[str, Any]] = {
 }
 """ps_train's names by module."""
 
-_ALONE = ("estimator", "estimator_export", "estimator_lib", "run_config", "training")
+_ALONE = (
+    "estimator",
+    "estimator_export",
+    "estimator_lib",
+    "run_config",
+    "tpu.tpu_config",
+    "tpu.tpu_estimator",
+    "training",
+)
 """Modules that do not load with this TensorFlow, so nothing is taken from the package."""
 
-_REFUSED = {"keras": "model_to_estimator", "keras_lib": "model_to_estimator", "tpu": "tpu"}
+_REFUSED = {"keras": "model_to_estimator", "keras_lib": "model_to_estimator"}
 """Modules that ps_train does not have, and the name whose absence says why."""
 
 

@@ -9,6 +9,7 @@ A module that is gone, or that only a fork of TensorFlow has, is refused in one 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -73,6 +74,38 @@ _MORE: dict[str, Mapping[str, Any]] = {
 """Names that modules of today have lost, which they get back."""
 
 
+_HOMES = {
+    "python.ops": (v1, v1.nn, v1.math, v1.linalg),
+    "python.framework": (v1, v1.graph_util),
+    "python.training": (v1.train, v1),
+    "python.summary": (v1.summary,),
+}
+"""Public modules that still have the names that private modules below a package have lost, `array_ops.stack` as
+`tf.stack` for example."""
+
+
+def _find_lost_names(prefix: str) -> None:
+    """Lets the loaded private modules find lost names in public ones.
+
+    Args:
+      prefix: the name of TensorFlow's package and a dot.
+    """
+    for fullname, module in list(sys.modules.items()):
+        package = next((each for each in _HOMES if fullname.startswith(f"{prefix}{each}.")), None)
+        if package is not None and type(module) is types.ModuleType and "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = functools.partial(_lost_name, fullname, NamesOf(*_HOMES[package]))
+
+
+def _lost_name(fullname: str, homes: NamesOf, name: str) -> Any:
+    """Returns the value of a public name that a private module has lost; AttributeError: it is not public."""
+    if not name.startswith("_"):
+        try:
+            return homes.find(name)
+        except AttributeError:
+            pass
+    raise AttributeError(f"module {fullname!r} has no attribute {name!r}")
+
+
 class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A finder and loader of these modules.
 
@@ -94,6 +127,7 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = importlib.import_module(self._prefix + name)
             for lost in values.keys() - vars(module).keys():
                 setattr(module, lost, values[lost])
+        _find_lost_names(self._prefix)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """Returns the spec of one of these modules; None for another."""

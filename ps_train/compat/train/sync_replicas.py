@@ -43,6 +43,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
       variables_to_average: its variables.
       use_locking: as of every optimizer.
       name: of the operations.
+      replica_id: not used; programs of TensorFlow before 1.0 name their task here.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         variables_to_average: Any = None,
         use_locking: bool = False,
         name: str = "sync_replicas",
+        replica_id: int | None = None,
     ) -> None:
         v1.train.Optimizer.__init__(self, use_locking, name)
         self.optimizer, self.replicas_to_aggregate = opt, replicas_to_aggregate
@@ -155,6 +157,10 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         if num_tokens != -1 and num_tokens < needed:
             raise ValueError(f"num_tokens={num_tokens} is too few for the first step: give at least {needed}, or -1")
         return tf.no_op(name="no_init_tokens")
+
+    def get_clean_up_op(self) -> Any:
+        """Returns an operation that does nothing: rounds leave nothing to clean up, as TensorFlow before 1.0 did."""
+        return tf.no_op(name="no_clean_up")
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> v1.train.SessionRunHook:
         """Returns the hook that every worker's session needs.

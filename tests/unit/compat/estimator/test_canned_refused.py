@@ -27,7 +27,7 @@ def test_a_namespace_has_what_it_lists(name):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("tpu", "does not train on TPUs"),
+        ("TPUEstimator", "does not train on TPUs"),
         ("model_to_estimator", "build the layers in a model_fn"),
         ("Estimater", "__all__"),
     ],

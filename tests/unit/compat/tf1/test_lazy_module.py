@@ -58,7 +58,7 @@ assert pydoc.locate("tensorflow.compat.v1.train.AdamOptimizer") is tf.train.Adam
 assert pydoc.locate("tensorflow.python.estimator.run_config.RunConfig") is tf.estimator.RunConfig
 ABSENT = ["tensorflow.nn.no_such", "tensorflow.contrib.no_such", "tensorflow.contrib.layers.no_such", "tensorflow.no_such",
           "tensorflow.python.no_such", "tensorflow.python.estimator.no_such", "tensorflow.examples.no_such",
-          "tensorflow.python.keras.no_such", "tensorflow_estimator.python.estimator.tpu", "tensorflow.keras.no_such"]
+          "tensorflow.python.keras.no_such", "tensorflow_estimator.python.estimator.keras_lib", "tensorflow.keras.no_such"]
 for name in ABSENT:
     assert pydoc.locate(name) is None, name
     assert find(name) is None, name
