@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.estimator.spec.calls import EstimatorLike
 from ps_train.compat.estimator.spec.eval_listener import EvalListener, EvalResult, EvalStatus
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
+from ps_train.engine.checkpoint.pinned import Pins
 
 log = logging.getLogger(__name__)
 
@@ -115,15 +116,20 @@ class CheckpointEvaluator:
                 secs = self._spec.throttle_secs
                 self._warn(f"no checkpoint is newer than {path}, which is evaluated (EvalSpec.throttle_secs={secs})")
             return False
+        pins = Pins(self._estimator.model_dir) if self._spec.exporters and os.path.isfile(f"{path}.index") else None
         try:
+            kept = path if pins is None else pins.pin(path)
             metrics = self._evaluate(path)
-        except tf.errors.OpError:
-            if v1.train.checkpoint_exists(path):
+            self.last = Evaluation(path, metrics, [])
+            self._export(is_last or self._is_end(metrics), kept)
+        except (tf.errors.OpError, FileNotFoundError):
+            if v1.train.checkpoint_exists(path) or (self.last is not None and self.last.checkpoint_path == path):
                 raise
             log.warning("%s was removed before its evaluation ended: use a larger keep_checkpoint_max", path)
             return False
-        self.last = Evaluation(path, metrics, [])
-        self._export(is_last or self._is_end(metrics))
+        finally:
+            if pins is not None:
+                pins.keep_only()
         self._next_warning = self._now() + (_WARNING_SECS if self._spec.throttle_secs > 0 else 0)
         return True
 
@@ -140,8 +146,11 @@ class CheckpointEvaluator:
             )
         )
 
-    def _export(self, is_final: bool) -> None:
+    def _export(self, is_final: bool, kept: str = "") -> None:
+        """Calls the exporters with the checkpoint, or with a copy if the training has removed it since."""
         assert self.last is not None
+        path = self.last.checkpoint_path
+        path = path if not kept or v1.train.checkpoint_exists(path) else kept
         is_final = is_final and not self._has_final_export
         self._has_final_export |= is_final
         base = os.path.join(self._estimator.model_dir, "export")
@@ -149,7 +158,7 @@ class CheckpointEvaluator:
             exporter.export(
                 estimator=self._estimator,
                 export_path=os.path.join(base, exporter.name),
-                checkpoint_path=self.last.checkpoint_path,
+                checkpoint_path=path,
                 eval_result=self.last.metrics,
                 is_the_final_export=is_final,
             )

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
+from tests.support.checkpoints import write_checkpoint
 from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 
@@ -191,3 +192,23 @@ def test_an_error_of_a_checkpoint_that_is_there_is_raised(evaluating, tmp_path, 
     evaluating.estimator.save(10)
     with pytest.raises(tf.errors.InvalidArgumentError, match="other shapes"):
         evaluating.evaluator.evaluate_latest()
+
+
+def test_a_checkpoint_that_is_removed_after_its_evaluation_is_exported(evaluating, tmp_path, monkeypatch):
+    exported = []
+
+    def export(**given):
+        exported.append(float(tf.train.load_checkpoint(given["checkpoint_path"]).get_tensor("w")[0]))
+
+    evaluate = evaluating.estimator.evaluate
+
+    def evaluate_and_remove(**given):
+        for file in tmp_path.glob("model.ckpt-10.*"):
+            file.unlink()
+        return evaluate(**given)
+
+    monkeypatch.setattr(evaluating.exporter, "export", export)
+    monkeypatch.setattr(evaluating.estimator, "evaluate", evaluate_and_remove)
+    write_checkpoint(tmp_path, 10)
+    assert evaluating.at(10) and exported == [10.0]
+    assert list(tmp_path.iterdir()) == []
