@@ -1,11 +1,14 @@
 """Gzipped files, recognised by their first bytes.
 
 is_gzipped("train.csv")       # True if it is gzipped in spite of its name
+has_content("train.csv.gz")   # False if it is a gzipped empty file
 """
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 
 from ps_train.data.opened_files import opened, told_as_data_error
 
@@ -21,3 +24,20 @@ def is_gzipped(path: str | os.PathLike[str]) -> bool:
     """
     with told_as_data_error(path), opened(path) as file:
         return file.read(len(GZIP_START)) == GZIP_START
+
+
+def has_content(path: str | os.PathLike[str]) -> bool:
+    """Returns False for an empty file, gzipped or not; a damaged file has content, and its reader tells of the damage.
+
+    Raises:
+      DataError: the file cannot be read.
+    """
+    with told_as_data_error(path), opened(path) as file:
+        start = file.read(len(GZIP_START))
+        if start != GZIP_START:
+            return bool(start)
+        file.seek(0)
+        try:
+            return bool(gzip.GzipFile(fileobj=file).read(1))
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            return True

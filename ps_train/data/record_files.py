@@ -23,7 +23,7 @@ from ps_train.base.errors import DataError
 from ps_train.base.remote_files import scheme_of
 from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
-from ps_train.data.gzip_files import GZIP_START
+from ps_train.data.gzip_files import GZIP_START, has_content
 from ps_train.data.opened_files import forget_copy, local_copy, opened, size_of, told_as_data_error
 from ps_train.data.record_check import check_all_read
 from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, index_of, is_header
@@ -207,14 +207,15 @@ class TFRecords(Stream):
 
     def _parts(self, shard: DataShard) -> list[Part]:
         """Returns the parts of files that a replica reads, in the order of the data."""
-        files = [Part(number, path, self._compression_of(path)) for number, path in enumerate(self._files)]
+        numbered = [(number, path) for number, path in enumerate(self._files) if has_content(path)]
+        files = [Part(number, path, self._compression_of(path)) for number, path in numbered]
         if shard.count <= len(files):
             return files[shard.index :: shard.count]
         indices = {
             file.path: index_of(file.path) for file in files if not file.compression and not scheme_of(file.path)
         }
         counts = [indices[file.path].count if file.path in indices else 0 for file in files]
-        runs = {number: run for number, *run in equal_runs(counts, shard)}
+        runs = {files[place].file: run for place, *run in equal_runs(counts, shard)}
         parts = []
         for file in files:
             index = indices.get(file.path)

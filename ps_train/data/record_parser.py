@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from ps_train.data.bad_records import BadRecords, shown
 from ps_train.data.parse_faults import fault_in
-from ps_train.data.stream import is_pipeline_error, no_autograph, own_text, pipeline_error
+from ps_train.data.stream import is_pipeline_error, no_autograph, own_text, pipeline_error, with_any_bytes
 
 
 class Records(NamedTuple):
@@ -107,7 +107,8 @@ class RecordParser:
     def _error(self, records: Any) -> str | None:
         """Returns the text of the error of parsing some records, or None."""
         try:
-            self._parse(records)
+            with with_any_bytes():
+                self._parse(records)
         except tf.errors.OpError as error:
             if is_pipeline_error(error):
                 raise _OtherError from None

@@ -13,9 +13,10 @@ every example would be slow.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ps_train.base.errors import DataError
@@ -119,6 +120,24 @@ def assertion(condition: Any, parts: Sequence[Any]) -> tf.Operation:
         else:
             texts.append(str(part))
     return tf.raw_ops.Assert(condition=tf.reduce_all(condition), data=texts)
+
+
+@contextlib.contextmanager
+def with_any_bytes() -> Iterator[None]:
+    """Makes an error of a call of TensorFlow whose text is not UTF-8, as one about the user's data, readable.
+
+    TensorFlow quotes the data in the text, and cannot make its own exception of it.
+
+    Raises:
+      InvalidArgumentError: instead of a UnicodeDecodeError of such a text; other bytes are shown as escapes.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        import tensorflow as tf
+
+        text = bytes(error.object).decode(errors="backslashreplace")
+        raise tf.errors.InvalidArgumentError(None, None, text) from None
 
 
 def is_pipeline_error(error: Exception) -> bool:

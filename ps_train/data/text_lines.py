@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ps_train.data.data_shard import WHOLE, DataShard, equal_runs
-from ps_train.data.gzip_files import is_gzipped
+from ps_train.data.gzip_files import has_content, is_gzipped
 from ps_train.data.opened_files import errors_of, opened, size_of
 from ps_train.data.stream import no_autograph, pipeline_error
 
@@ -217,7 +217,10 @@ def line_dataset(
     gzipped: list[int] = []
     plain: list[int] = []
     for number, path in enumerate(files):
-        (gzipped if is_gzipped(path) else plain).append(number)
+        if not is_gzipped(path):
+            plain.append(number)
+        elif has_content(path):  # no replica has an empty file as its only one
+            gzipped.append(number)
     blocks = Blocks([sizes[number] for number in plain], shard, block_bytes)
     parts = gzip_shares([sizes[number] for number in gzipped], shard)
     from_plain = _plain_lines([files[number] for number in plain], plain, blocks, seed)

@@ -19,7 +19,7 @@ from ps_train.commands.scoring.results import arrow_of
 from ps_train.commands.scoring.rows import Data, Rows, check_columns
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.split import Split
-from ps_train.data.stream import data_error
+from ps_train.data.stream import data_error, with_any_bytes
 from ps_train.modeling.model import load_model
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class ModelData(Data):
             try:
                 session.run(batches.initializer, batches.feeds())
                 while True:
-                    features, found, count = session.run([batches.features, kept, batches.examples])
+                    with with_any_bytes():
+                        features, found, count = session.run([batches.features, kept, batches.examples])
                     yield _ModelRows(features, found, int(count))
             except tf.errors.OutOfRangeError:
                 return

@@ -39,7 +39,7 @@ def open_data(spec: DataSpec, exported: Exported, extra: Sequence[str] = (), res
     check_pyarrow()
     if spec.model:
         return ModelData(spec.model, spec.model_arguments, spec.split, ",".join(spec.files), extra)
-    files = files_like(list(spec.files), below=True)
+    files = files_like(list(spec.files), below=True, source="--data")
     kind = spec.format or _format_of(files)
     if spec.types and kind in ("parquet", "tfrecord"):
         raise ConfigError(f"--types is for csv, tsv and jsonl: the columns of {kind} files have types.")

@@ -21,7 +21,7 @@ from tensorflow.io import gfile
 
 from ps_train.base.errors import DataError
 from ps_train.base.remote_files import scheme_of
-from ps_train.data.file_names import files_like
+from ps_train.data.file_names import files_like, literal_start
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.unbounded.source import Row, UnboundedSource
 
@@ -178,7 +178,7 @@ class GrowingTextLines(UnboundedSource):
         return file
 
     def _find(self) -> list[str]:
-        if not any(gfile.glob(pattern) for pattern in self._patterns):
+        if not any(gfile.glob(literal_start(pattern)) for pattern in self._patterns):
             return []
         return files_like(self._patterns)
 

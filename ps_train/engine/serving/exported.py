@@ -25,6 +25,7 @@ from ps_train.base.deprecations import hide_own_deprecations
 from ps_train.base.errors import ConfigError, DataError, PsTrainError, cause_of, one_line
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.data.opened_files import errors_of, is_of_tensorflow, is_there, names_in
+from ps_train.data.stream import with_any_bytes
 from ps_train.engine.checkpoint.split_tables import MANIFEST
 from ps_train.engine.serving.feature_values import (
     Array,
@@ -217,7 +218,8 @@ class Exported:
         self, run: Callable[..., dict[str, Array]], feeds: Sequence[Array], rows: int, batch: int
     ) -> dict[str, Array]:
         try:
-            found = run(*feeds)
+            with with_any_bytes():
+                found = run(*feeds)
         except tf.errors.InvalidArgumentError as error:
             raise DataError(f"the model cannot take these rows: {cause_of(error)}.") from None
         given = max(rows, batch)

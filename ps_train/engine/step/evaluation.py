@@ -261,7 +261,8 @@ def _calls(
     since = time.monotonic()
     while True:
         try:
-            examples, found = session.run([added, fetches], options=LONG_CALL)
+            with with_any_bytes():
+                examples, found = session.run([added, fetches], options=LONG_CALL)
         except tf.errors.OutOfRangeError:
             break
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import ModelError
 from ps_train.data.named_inputs import input_name
+from ps_train.data.stream import assertion
 from ps_train.modeling.tables.id_encoding import encode_ids
 from ps_train.modeling.tables.row_index import LocateId, row_indices
 from ps_train.modeling.tables.row_order import positions_of
@@ -123,7 +124,10 @@ def _lookup_dense(table: Table, ids: tf.Tensor, combiner: str | None, weights: A
         found = tf.reshape(found, tf.concat([shape, [table.dimension]], 0))
         return tf.ensure_shape(found, [*ids.shape.as_list(), table.dimension])
     if weights is not None:
-        weights = tf.reshape(_like(table, weights, ids), [-1])
+        if isinstance(weights, tf.RaggedTensor | tf.SparseTensor):
+            raise ModelError(f"table {table.name} is given {_kind(weights)} weights for ids of a tensor: use a tensor.")
+        weights = _like(table, weights, ids)
+        weights = tf.reshape(_checked(table, weights, tf.shape(weights), tf.shape(ids)), [-1])
     segments = tf.repeat(tf.range(shape[0]), shape[1])
     return tf.ensure_shape(combine(found, segments, shape[0], combiner, weights), [ids.shape[0], table.dimension])
 
@@ -140,7 +144,7 @@ def _lookup_bags(table: Table, ids: Any, combiner: str | None, weights: Any) -> 
     count = ids.nrows() if ragged else ids.dense_shape[0]
     found = _rows(table, ids.values, lambda index: (tf.gather_nd(segments, index), None))
     if weights is not None:
-        weights = _like(table, weights.values if isinstance(weights, type(ids)) else weights, ids.values)
+        weights = _of_bags(table, weights, ids)
     return combine(found, segments, count, combiner, weights)
 
 
@@ -170,11 +174,47 @@ def _rows_of_keys(table: Table, keys: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.expand_dims(found.known, 1), found.rows, default)
 
 
+def _of_bags(table: Table, weights: Any, ids: Any) -> tf.Tensor:
+    """Returns the weight of each id of a RaggedTensor or SparseTensor, float32 [n]."""
+    if isinstance(weights, type(ids)):
+        places = [one.row_splits if isinstance(ids, tf.RaggedTensor) else one.indices for one in (weights, ids)]
+        return _checked(table, _like(table, weights.values, ids.values), *places, of=weights)
+    if isinstance(weights, tf.RaggedTensor | tf.SparseTensor):
+        raise ModelError(f"table {table.name} is given {_kind(weights)} weights for {_kind(ids)} ids: use one kind.")
+    weights = _like(table, weights, ids.values)
+    return _checked(table, weights, tf.shape(weights), tf.shape(ids.values))
+
+
 def _like(table: Table, weights: Any, ids: tf.Tensor) -> tf.Tensor:
-    weights = tf.cast(tf.convert_to_tensor(weights), tf.float32)
+    weights = tf.convert_to_tensor(weights)
     if not weights.shape.is_compatible_with(ids.shape):
         raise ModelError(f"table {table.name} is given weights of shape {weights.shape} for ids of shape {ids.shape}.")
     return weights
+
+
+def _checked(table: Table, weights: tf.Tensor, places: tf.Tensor, of_ids: tf.Tensor, of: Any = None) -> tf.Tensor:
+    """Returns weights, float32, after an assertion that they have the places of the ids.
+
+    Args:
+      table: the table.
+      weights: the weights.
+      places: the places of the weights: a shape, row splits or indices.
+      of_ids: those of the ids.
+      of: what the user gave; None: the weights themselves.
+    """
+    name = input_name(weights if of is None else of.values)
+    parts = [
+        f"table {table.name}: the weights{f' ({name})' if name else ''} have lists of other lengths than the ids: "
+        "give each id of an example a weight."
+    ]
+    places, of_ids = tf.cast(places, tf.int64), tf.cast(of_ids, tf.int64)
+    are_same = tf.raw_ops.Equal(x=places, y=of_ids, incompatible_shape_error=False)  # a scalar for other shapes
+    with tf.control_dependencies([assertion(tf.reshape(are_same, [-1]), parts)]):
+        return tf.cast(tf.identity(weights), tf.float32)
+
+
+def _kind(value: Any) -> str:
+    return "ragged" if isinstance(value, tf.RaggedTensor) else "sparse"
 
 
 def _shaped(ids: Any) -> str:

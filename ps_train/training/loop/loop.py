@@ -23,7 +23,7 @@ from ps_train.base.errors import DataError, DivergedError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, LostConnectionError, LostInputError
 from ps_train.data.named_inputs import label_error
-from ps_train.data.stream import data_error
+from ps_train.data.stream import data_error, with_any_bytes
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.push_guard import NOT_FINITE, bad_inputs
 from ps_train.training.loop.burst_size import Burst, BurstScheduler
@@ -103,7 +103,8 @@ class TrainingLoop:
             try:
                 # With fewer steps than wanted, these may be the last ones.
                 burst = Burst(count, wanted.with_hooks or count < wanted.steps)
-                made, ended = session.run_step_fn(self._burst_of(burst))
+                with with_any_bytes():
+                    made, ended = session.run_step_fn(self._burst_of(burst))
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
                 if (unusable := data_error(error) or label_error(error)) is not None:
                     raise unusable from None

@@ -320,3 +320,19 @@ def test_text_may_be_on_any_file_system_of_tensorflow() -> None:
 def test_text_that_is_not_there_is_an_error() -> None:
     with pytest.raises(DataError, match="no file has a name like /no/such: check --data_dir"):
         TextLines("/no/such", parse_line)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_empty_file_is_no_share_of_a_replica(tmp_path, packed):
+    options = tf.io.TFRecordOptions(compression_type="GZIP" if packed else "")
+    for name, count in (("part-0", 40), ("part-1", 0)):
+        with tf.io.TFRecordWriter(str(tmp_path / name), options) as writer:
+            for number in range(count):
+                writer.write(b"%d" % number)
+    data = TFRecords(str(tmp_path / "part-*"), lambda records: (records, records))
+    shares = [
+        [text for records, _ in data.chunks(DataShard(index, 2), None) for text in records.numpy().tolist()]
+        for index in range(2)
+    ]
+    assert [len(share) for share in shares] == [20, 20]
+    assert sorted(int(text) for share in shares for text in share) == list(range(40))

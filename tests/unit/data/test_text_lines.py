@@ -253,3 +253,14 @@ def test_gzip_is_known_by_its_bytes_and_a_byte_order_mark_is_left_out(tmp_path, 
         assert sorted(line for shard in shards for line in only_lines(read_all([tmp_path / name], shard))) == sorted(
             lines
         )
+
+
+def test_an_empty_gzipped_file_is_no_share_of_a_replica(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\n2\n3\n4\n"))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b""))
+    files = [tmp_path / "a.gz", tmp_path / "b.gz"]
+    shares = [
+        [line for some in line_dataset(files, DataShard(index, 2), None) for line in some.lines.numpy().tolist()]
+        for index in range(2)
+    ]
+    assert shares == [[b"1", b"3"], [b"2", b"4"]]
