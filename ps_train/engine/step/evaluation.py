@@ -27,7 +27,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.named_inputs import label_error
 from ps_train.data.pipeline import Batches, DataSource, evaluation_batches
 from ps_train.data.split import INFINITE, UNKNOWN, endless
-from ps_train.data.stream import Stream, data_error
+from ps_train.data.stream import Stream, data_error, with_any_bytes
 from ps_train.engine.step.forward import substituting_variables, with_lookups
 from ps_train.engine.step.metric_sums import MetricSums, make_count, make_metric_sums
 from ps_train.engine.step.slices import SliceMetrics, Slices, count_values, slice_keys, slice_metrics
