@@ -75,8 +75,11 @@ def test_the_page_shows_a_live_job_and_the_report_its_end(processes: Processes, 
     assert messages_of(browser) == []
     run.send(signal.SIGTERM)
     run.wait(60)
+    assert text_of(browser, "#state-text") == "stopped", "the open page has heard of the end"
+    assert not browser.execute_script("return document.body.classList.contains('silent')")
     show_report(browser, model_dir)
     assert text_of(browser, "#state-text") == "stopped"
+    assert re.fullmatch(r"step [\d,]+", facts_of(browser)["Last save"]), "the last one, which the signal caused"
     assert "report of a job that has ended" in text_of(browser, "#connection")
     assert step_of(browser) > first and "Loss" in titles_of(browser)
     assert messages_of(browser) == []
