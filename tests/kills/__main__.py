@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.pairwise.__main__ import numbers_of
+from tests.support.kill_seeds import VARIABLE
 
 _SOURCES = "tests/process/test_unbounded_sources.py"
 TESTS = {
@@ -24,8 +27,9 @@ TESTS = {
 _PYTEST = [sys.executable, "-m", "pytest", "-n", "0", "-m", ""]
 
 
-def cases_of(test: str) -> dict[int, str]:
-    """Returns the name of the test's case of each seed."""
+def cases_of(test: str, asked: Sequence[int] = ()) -> dict[int, str]:
+    """Returns the name of the test's case of each seed: of those of the suite, and of those that are asked for."""
+    os.environ[VARIABLE] = ",".join(map(str, asked))
     found = subprocess.run([*_PYTEST, "--collect-only", test], capture_output=True, text=True, check=True)
     names = re.findall(rf"^{re.escape(test)}\[(\d+)[^\n]*\]$", found.stdout, re.MULTILINE)
     lines = re.findall(rf"^{re.escape(test)}\[[^\n]*\]$", found.stdout, re.MULTILINE)
@@ -41,14 +45,16 @@ def passes(case: str, log: pathlib.Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
     parser.add_argument("test", choices=TESTS)
-    parser.add_argument("--seeds", help="as in 3,7,20-29; all by default")
+    parser.add_argument("--seeds", help="any, as in 3,7,20-29; those of the suite by default")
     parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path("/tmp/ps_train_kills"), help="(%(default)s)")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
-    cases = cases_of(TESTS[given.test])
-    seeds = numbers_of(given.seeds) if given.seeds else sorted(cases)
-    if unknown := [seed for seed in seeds if seed not in cases]:
-        parser.error(f"--seeds={given.seeds} has {unknown[0]}: {given.test} has the seeds {min(cases)}-{max(cases)}.")
+    try:
+        asked = numbers_of(given.seeds) if given.seeds is not None else []
+    except ValueError:
+        parser.error(f"--seeds={given.seeds} is not a list of whole numbers, such as 3,7,20-29.")
+    cases = cases_of(TESTS[given.test], asked)
+    seeds = asked or sorted(cases)
     given.logs.mkdir(parents=True, exist_ok=True)
     right = 0
     for seed in seeds:
