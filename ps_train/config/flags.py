@@ -9,6 +9,7 @@ error shows both values.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -85,6 +86,7 @@ def parse(
     Raises:
       ConfigError: a flag is invalid; the text is one line.
     """
+    _refuse_an_unknown_verb(arguments)
     files, rest = _split_flagfiles(arguments)
     in_files, places = _parse_flagfiles(files)
     on_line = _parse_flags(rest, COMMAND_LINE)
@@ -108,6 +110,21 @@ def parse(
     job = Job(**{name: value for name, value in values.items() if name not in names}, sources=sources)
     repeated = {name: values[name] for name in _REPEATED if name in values}
     return ParsedFlags(job, task, {**in_files, **on_line, **repeated})
+
+
+def _refuse_an_unknown_verb(arguments: Sequence[str]) -> None:
+    """Refuses a first word that is no verb: the flags after it belong to the one that was meant."""
+    if not arguments or arguments[0].startswith("-") or arguments[0] in VERBS:
+        return
+    close = difflib.get_close_matches(arguments[0].lower(), VERBS, n=1)
+    raise _not_understood(arguments[0], COMMAND_LINE, f"did you mean {close[0]}? U" if close else "u")
+
+
+def _not_understood(argument: str, where: str, use: str = "u") -> ConfigError:
+    return ConfigError(
+        f'positional argument "{shown(argument)}" (from {where}) is not understood: {use}se --name=value, or one of '
+        f"{', '.join(VERBS)} as the first argument."
+    )
 
 
 def with_task(task: Task) -> Task:
@@ -213,11 +230,7 @@ def _parse_flags(arguments: Sequence[str], where: str) -> dict[str, Any]:
     except flags.Error as error:
         raise ConfigError(f"{one_line(error)} (from {where}); see --help.") from None
     if rest or "--" in arguments:
-        first = shown(rest[0]) if rest else "--"
-        raise ConfigError(
-            f'positional argument "{first}" (from {where}) is not understood: use --name=value, '
-            f"or one of {', '.join(VERBS)} as the first argument."
-        )
+        raise _not_understood(rest[0] if rest else "--", where)
     return {field.name: _value_of(field, values, where) for field in _ALL_FIELDS if values[field.name].present}
 
 

@@ -88,10 +88,10 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     step = int(newest.stem.rpartition("-")[2])
     parts = sorted(directory.glob(f"{newest.stem}.data-*"))  # one of each ps that writes its own, and the chief's
     largest = max(parts, key=lambda path: path.stat().st_size)
-    largest.write_bytes(largest.read_bytes()[: largest.stat().st_size // 2])  # as if the disk had been full
+    largest.write_bytes(largest.read_bytes()[:8])  # as if the disk had been full
     last = step + 150
     second = processes.run(*common, f"--max_steps={last}", "--num_ps=1", "--num_workers=2")
-    assert second.wait(60) == 0, second.output
+    assert second.wait(120) == 0, second.output
     assert "damaged" in second.output and newest.stem in second.output
     resumed = int(second.output.split("resumed from")[1].split("at step ")[1].split()[0])
     assert 0 < resumed < step
