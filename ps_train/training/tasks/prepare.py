@@ -17,7 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ps_train.base import gc_control
-from ps_train.base.errors import ConfigError
+from ps_train.base.console import human_bytes
+from ps_train.base.errors import ConfigError, ModelError
+from ps_train.base.network_interfaces import is_loopback
+from ps_train.base.process_stats import memory_limit
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
 from ps_train.cluster.membership.preparing import told_as_preparing
@@ -161,10 +164,37 @@ def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: M
     description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     topology = known_topology(job, task, cluster)
     plan = plan_of(job, variables.specs(), cluster, topology)
+    check_memory(plan, cluster, memory_limit())
     if topology is not None:
         description |= topology.described()
     return Prepared(
         job, task, cluster, model, source, variables, plan, find_towers(job), description, topology=topology
+    )
+
+
+def check_memory(plan: Plan, cluster: Cluster, limit: float | None) -> None:
+    """Refuses variables that the memory of this machine cannot hold, where its ps are known to be here.
+
+    Args:
+      plan: the variables of each ps.
+      cluster: the addresses of the ps; those of the loopback are on this machine.
+      limit: bytes of memory that processes here may use; None where that is not known.
+
+    Raises:
+      ModelError: the variables need more.
+    """
+    here = [ps for ps, address in enumerate(cluster.ps) if is_loopback(address.host)]
+    needed = sum(load for ps, load in enumerate(plan.bytes_per_ps()) if ps in here)
+    if limit is None or needed <= limit:
+        return
+    sizes: dict[str, int] = {}
+    for piece in plan.slices:
+        sizes[piece.variable] = sizes.get(piece.variable, 0) + piece.bytes
+    largest = max(sizes, key=lambda name: sizes[name])
+    raise ModelError(
+        f"the variables take {human_bytes(needed)} on the ps of this machine, which has {human_bytes(int(limit))} of "
+        f"memory; the largest is {largest} with {human_bytes(sizes[largest])}: use fewer rows or columns, or ps on more "
+        "machines."
     )
 
 
