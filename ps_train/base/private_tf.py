@@ -340,20 +340,16 @@ class SyncSettings(NamedTuple):
     to_aggregate: int
     total: int
     averages: Any
+    averaged: Any
 
 
 def sync_settings(optimizer: Any) -> SyncSettings:
     """Returns the arguments of a SyncReplicasOptimizer; TensorFlow's own class has no public names for them."""
     if hasattr(optimizer, "replicas_to_aggregate"):
         counts = optimizer.replicas_to_aggregate, optimizer.total_num_replicas
-        return SyncSettings(optimizer.optimizer, *counts, optimizer.averages)
+        return SyncSettings(optimizer.optimizer, *counts, optimizer.averages, optimizer.averaged)
     counts = optimizer._replicas_to_aggregate, optimizer._total_num_replicas
-    return SyncSettings(optimizer._opt, *counts, optimizer._variable_averages)
-
-
-def averages_of(optimizer: Any) -> tuple[Any, Any]:
-    """Returns the `variable_averages` and `variables_to_average` of TensorFlow's SyncReplicasOptimizer."""
-    return optimizer._variable_averages, optimizer._variables_to_average
+    return SyncSettings(optimizer._opt, *counts, optimizer._variable_averages, optimizer._variables_to_average)
 
 
 class StopSettings(NamedTuple):

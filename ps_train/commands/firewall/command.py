@@ -19,6 +19,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
@@ -282,7 +283,7 @@ def _parser() -> CommandParser:
     add = parser.add_argument
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")
     add("--remove", action="store_true", help="removes the rules of this job, which a killed process has left")
-    networks = {"action": "append", "default": [], "may_be_empty": True}  # the check of a network refuses that
+    networks: Any = {"action": "append", "default": [], "may_be_empty": True}  # the check of a network refuses that
     add("--admit", **networks, help="NETWORK,... that is admitted too; for elastic workers")
     add("--admit_status", **networks, help="NETWORK,... that may see the status page and the health of tasks")
     parser.epilog = "All other flags are those of the job: python -m ps_train --help."

@@ -188,11 +188,11 @@ class OptimizerRecorder:
 
     def _apply_sync(self, optimizer: Any, grads_and_vars: Any, global_step: Any, name: str | None) -> Any:
         """Records the settings, and applies the gradients with the optimizer inside."""
-        inner, to_aggregate, total, averages = sync_settings(optimizer)
-        if averages is not None:
+        settings = sync_settings(optimizer)
+        if settings.averages is not None:
             self._refuse(f"{type(optimizer).__name__} keeps averages of variables")
-        self.sync = SyncReplicas(to_aggregate, total)
-        return inner.apply_gradients(grads_and_vars, global_step, name)
+        self.sync = SyncReplicas(settings.to_aggregate, settings.total)
+        return settings.optimizer.apply_gradients(grads_and_vars, global_step, name)
 
 
 def _place() -> tuple[tf.Graph, Any]:

@@ -21,7 +21,7 @@ from ps_train.base.graph_names import value_of
 _MADE_BY: Any = type(v1.Variable)
 
 
-class _AnyVariable(_MADE_BY):  # type: ignore[misc]
+class _AnyVariable(_MADE_BY):
     """The class of `Variable`, which answers for its instances."""
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import averages_of, control_flow_context, sync_settings
+from ps_train.base.private_tf import control_flow_context, sync_settings
 from ps_train.compat.train.server import current_task
 from ps_train.compat.train.sync_graph import Accumulator, Messages, RoundTensors
 from ps_train.compat.train.sync_leader import SyncFollower, SyncLeader
@@ -60,7 +60,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
         v1.train.Optimizer.__init__(self, use_locking, name)
         self.optimizer, self.replicas_to_aggregate = opt, replicas_to_aggregate
         self.total_num_replicas = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
-        self.averages, self._averaged = variable_averages, variables_to_average
+        self.averages, self.averaged = variable_averages, variables_to_average
         self._leader: SyncLeader | None = None
         self._follower: SyncFollower | None = None
         self.local_step_init_op: Any = None
@@ -212,7 +212,7 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
             update = self.optimizer.apply_gradients(zip(means, (v for _, v in pairs), strict=True), global_step)
             if self.averages is not None:
                 with tf.control_dependencies([update]):
-                    update = self.averages.apply(self._averaged)
+                    update = self.averages.apply(self.averaged)
             with tf.control_dependencies([update]):
                 updated_step = tf.identity(_read(global_step))
             present_step = tf.identity(_read(global_step))
@@ -240,8 +240,7 @@ def exact_of(optimizer: Any) -> SyncReplicasOptimizer:
         return optimizer
     exact: SyncReplicasOptimizer | None = vars(optimizer).get(_EXACT)
     if exact is None:
-        inner, to_aggregate, total = sync_settings(optimizer)
-        exact = SyncReplicasOptimizer(inner, to_aggregate, total, *averages_of(optimizer), name=optimizer.get_name())
+        exact = SyncReplicasOptimizer(*sync_settings(optimizer), name=optimizer.get_name())
         vars(optimizer).update({_EXACT: exact, **{name: getattr(exact, name) for name in STOCK_METHODS[1:]}})
     return exact
 

@@ -192,9 +192,9 @@ def check_memory(plan: Plan, cluster: Cluster, limit: float | None) -> None:
         sizes[piece.variable] = sizes.get(piece.variable, 0) + piece.bytes
     largest = max(sizes, key=lambda name: sizes[name])
     raise ModelError(
-        f"the variables take {human_bytes(needed)} on the ps of this machine, which has {human_bytes(int(limit))} of "
-        f"memory; the largest is {largest} with {human_bytes(sizes[largest])}: use fewer rows or columns, or ps on more "
-        "machines."
+        f"the variables take {human_bytes(needed)} on the ps of this machine, which has {human_bytes(int(limit))} "
+        f"of memory; the largest is {largest} with {human_bytes(sizes[largest])}: use fewer rows or columns, or ps on "
+        "more machines."
     )
 
 
