@@ -91,6 +91,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         ],
         "stream": None,
         "core": None,
+        "side_work": {},
         "save": {"count": 2, "last_step": 1000, "hold_secs_mean": 0.004, "hold_secs_max": 0.006, "late": 0},
         "events": [
             {"time": NOW - 100 + index, "kind": kind, "task": names[0], "text": f"{kind}: event {index}"}
