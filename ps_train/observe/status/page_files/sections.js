@@ -12,7 +12,7 @@ const STATES = {
   serving: ["✓", "ok"],
   silent: ["✕", "bad"],
   waiting: ["…", "muted"],
-  "waiting for the rack": ["…", "warn"],
+  "waiting for the rack": ["…", "muted"],
   ended: ["■", "muted"],
   "input ended": ["■", "muted"],
   leaving: ["■", "muted"],
