@@ -49,9 +49,18 @@ def twice(loss: tf.Tensor) -> Any:
     return tf.group(minimize(loss), minimize(loss))
 
 
+def averages_of_a_sync_optimizer(loss: tf.Tensor) -> Any:
+    inner, average = v1.train.GradientDescentOptimizer(0.1), tf.train.ExponentialMovingAverage(0.9)
+    averaged = v1.trainable_variables("dense")
+    return v1.train.SyncReplicasOptimizer(
+        inner, 1, 1, variable_averages=average, variables_to_average=averaged
+    ).minimize(loss, step())
+
+
 @pytest.mark.parametrize(
     ("train", "reason"),
     [
+        (averages_of_a_sync_optimizer, "SyncReplicasOptimizer keeps averages of variables"),
         (assigned_by_hand, "no optimizer of tf.compat.v1.train applies gradients"),
         (rate_of_a_variable, r"learning_rate of GradientDescentOptimizer depends on rate \(VarHandleOp\)"),
         (reads_afterwards, r"\(ReadVariableOp\) runs after the optimizer's update"),

@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import sync_settings
 from ps_train.compat.train.monitored_session import MonitoredTrainingSession
 from ps_train.compat.train.stop_at_step import StopAtStepHook
-from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer, optimizer_of
+from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer, exact_of, optimizer_of
 
 GRADIENTS = np.array([[1.0, 2.0], [3.0, -1.0], [5.0, 5.0], [-2.0, 0.0]], np.float32)
 
@@ -116,6 +117,15 @@ def test_a_moving_average_follows_the_updates():
             session.run([train_op])
             session.run([train_op])
             assert session.run(average.average(weight)) == pytest.approx(0.5 * (0.5 * 0 + 0.5 * 1) + 0.5 * 2)
+
+
+def test_the_exact_optimizer_in_the_place_of_tensorflows_has_its_averages():
+    with tf.Graph().as_default():
+        inner, average = v1.train.GradientDescentOptimizer(1.0), tf.train.ExponentialMovingAverage(0.5)
+        weight = v1.get_variable("w", [])
+        given = v1.train.SyncReplicasOptimizer(inner, 2, 3, variable_averages=average, variables_to_average=[weight])
+        exact = exact_of(given)
+        assert sync_settings(exact) == sync_settings(given) == (inner, 2, 3, average, [weight])
 
 
 @pytest.mark.parametrize("is_of_tensorflow_1", [False, True])
