@@ -6,12 +6,15 @@ diff_configs({"max_steps": 100}, {"max_steps": 200}, their_name="the chief", my_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.job import Job
+
+USES = "uses of variables"
+"""Key of the marks of how a model uses its variables (`engine/variables/variable_uses.py`), by name."""
 
 CLUSTER_FIELDS = (*HOST_LISTS, "max_workers")
 
@@ -28,12 +31,33 @@ def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name:
       my_name: name of this task, for the lines.
     """
     lines = []
-    for name in sorted({*theirs, *mine}):
+    for name in sorted({*theirs, *mine} - {USES}):
         left, right = theirs.get(name), mine.get(name)
         if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("max_workers")))):
             continue
         lines.append(f"{name}: {_text_of(left)} at {their_name}, {_text_of(right)} at {my_name}")
+    exchanged = exchanged_uses(theirs.get(USES) or {}, mine.get(USES) or {})
+    for name, others in exchanged.items():
+        lines.append(f"variable {name}: at {their_name} what {' or '.join(others)} is at {my_name}")
+    if exchanged:
+        lines[-1] += " (make variables in the same order in every process, from a sorted list and not from a set)"
     return lines
+
+
+def exchanged_uses(theirs: Mapping[str, Sequence[str]], mine: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Returns the names that mean other variables in two models, each with the names that it may have in the other.
+
+    That is so if the names have the same marks in another order.  Other differences between models are none.
+    """
+    if theirs.keys() != mine.keys() or len(theirs) < 2:
+        return {}
+    ours = [mine[name] for name in theirs]
+    for distance in zip(zip(*theirs.values(), strict=True), zip(*ours, strict=True), strict=True):
+        left, right = (dict(zip(theirs, marks, strict=True)) for marks in distance)
+        if left != right and sorted(left.values()) == sorted(right.values()):
+            wrong = [name for name in left if left[name] != right[name]]
+            return {name: [other for other in right if right[other] == left[name]] for name in wrong}
+    return {}
 
 
 def job_fingerprint(job: Job) -> dict[str, Any]:

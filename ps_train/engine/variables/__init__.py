@@ -39,6 +39,8 @@ Files:
     seeded_graph.py        A graph in which all random operations of a model draw different numbers, in functions too
     trace.py               The variables of a model, found by building the model once in a scratch graph
     user_variables.py      One source for all variables of a model: get_variable, tf.Variable and Keras layers
+    variable_uses.py       Marks of how a model uses each variable, by which two processes see that their names mean
+                             other variables
     variables.py           The variables of a plan on their ps: ordinary TensorFlow variables, one for each slice
     worker_state.py        The state that a model keeps on each worker: lookup tables and local variables
 """

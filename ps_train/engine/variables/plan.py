@@ -108,7 +108,8 @@ class Plan:
 
     Attributes:
       num_ps: number of ps; they have the indices 0 to num_ps - 1.
-      slices: all slices: the variables in the model's order, each variable's slices in the order of their rows.
+      slices: all slices: the variables in the order of their names, whatever order a process makes them in, each
+        variable's slices in the order of their rows.
       weights: the share that each ps should hold, relative to the others; () for even shares.
     """
 
@@ -162,7 +163,7 @@ def make_plan(
     the imbalance is at most `MAX_IMBALANCE` or no slice is worth cutting.
 
     Args:
-      variables: the variables to place, in the model's order.
+      variables: the variables to place, in any order.
       num_ps: number of ps.
       partition_bytes: a larger variable is cut even if the balance is good.
       only: the ps that hold variables; None for all.
@@ -171,6 +172,7 @@ def make_plan(
     if only is not None:
         plan = make_plan(variables, len(only), partition_bytes, weights=[weights[ps] for ps in only] if weights else ())
         return Plan(num_ps, tuple(dataclasses.replace(piece, ps=only[piece.ps]) for piece in plan.slices))
+    variables = sorted(variables, key=lambda variable: variable.name)
     parts = {variable.name: 1 for variable in variables}
     for variable in variables:
         if variable.spread:

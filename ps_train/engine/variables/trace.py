@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import shown, user_code
+from ps_train.cluster.membership.job_diff import USES
 from ps_train.data.arrays import Batch
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.named_inputs import dense_inputs, named_inputs, of_kind
@@ -35,6 +36,7 @@ from ps_train.engine.variables.plain_graph import is_trained, model_value
 from ps_train.engine.variables.plan import VariableSpec
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.user_variables import variables_provided_by
+from ps_train.engine.variables.variable_uses import variable_uses
 from ps_train.modeling.model import Model
 from ps_train.modeling.scratch_graph import scratch_graph, without_values
 from ps_train.modeling.tables import row_order
@@ -169,9 +171,11 @@ class ModelVariables:
 
     Attributes:
       variables: name to variable, in the order in which the model made them.
+      uses: name to the marks of how the model uses the variable; see `variable_uses`.
     """
 
     variables: dict[str, VariableTrace]
+    uses: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict, compare=False)
 
     def specs(self) -> list[VariableSpec]:
         """Returns the specs of all variables, in the order in which the model made them."""
@@ -201,9 +205,10 @@ class ModelVariables:
         """Returns name to declaration of each table."""
         return {name: variable.table for name, variable in self.variables.items() if variable.table}
 
-    def described(self) -> dict[str, str]:
-        """Returns each variable's `shape dtype` as text by its name, for comparing two processes' models."""
-        return {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in self.specs()}
+    def described(self) -> dict[str, Any]:
+        """Returns each variable's `shape dtype` as text by its name, and the uses, to compare two processes' models."""
+        kinds = {f"variable {v.name}": f"{list(v.shape)} {v.dtype}" for v in self.specs()}
+        return {**kinds, USES: dict(self.uses)} if self.uses else dict(kinds)
 
 
 def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> ModelVariables:
@@ -227,6 +232,9 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
         _check_trained(names)
         check_custom_gradients(graph, {name: given[name] for name in names if name not in tables})
         values = {name: created[name] if name in tables else given[name] for name in names}
+        uses = variable_uses(
+            loss, {name: _tensor_of(given[name]) for name in names}, {name: traces[name].initializer for name in names}
+        )
         with user_code("compute_gradients()"):
             found = model.compute_gradients(loss, values)
         gradients = {name: found.get(name) for name in names}
@@ -240,9 +248,14 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
     for name, value in begun.items():
         traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
-    variables = ModelVariables(traces)
+    variables = ModelVariables(traces, uses)
     warn_of_gradients(variables)
     return variables
+
+
+def _tensor_of(value: Any) -> tf.Tensor:
+    """Returns the tensor that stands for what a model is given: the value, or the handle of a variable."""
+    return value if isinstance(value, tf.Tensor) else value.handle
 
 
 def with_findings(

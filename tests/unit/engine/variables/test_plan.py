@@ -129,7 +129,13 @@ def test_nothing_is_cut_where_the_balance_is_good_already():
 
 def test_a_single_ps_holds_everything_whole():
     plan = make_plan([variable("huge", 4, PARTITION_BYTES), variable("b", 3)], num_ps=1)
-    assert [(piece.name, piece.count, piece.ps) for piece in plan.slices] == [("huge", 1, 0), ("b", 1, 0)]
+    assert [(piece.name, piece.count, piece.ps) for piece in plan.slices] == [("b", 1, 0), ("huge", 1, 0)]
+
+
+def test_a_plan_does_not_depend_on_the_order_in_which_variables_are_made():
+    variables = [variable(name, rows) for name, rows in (("b", 3), ("a", 3), ("d", 70), ("c", 3))]
+    plans = [make_plan(order, num_ps=2) for order in (variables, variables[::-1])]
+    assert plans[0] == plans[1]
 
 
 @pytest.mark.parametrize(
