@@ -205,6 +205,7 @@ class Progress:
       staleness: the mean staleness over the run so far; None where it is not measured.
       waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
         where it is not measured.
+      loss_rise: the rise of the loss over its lowest, as a part of the latter; None where it is not known.
       adapted: a word to the present value of each flag that follows measurements.
     """
 
@@ -215,6 +216,7 @@ class Progress:
     examples_per_sec: float
     staleness: float | None = None
     waiting: float | None = None
+    loss_rise: float | None = None
     adapted: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
 
     @classmethod

@@ -20,7 +20,19 @@ from typing import Any
 from ps_train.base.errors import ConfigError
 from ps_train.base.lost_outputs import lose
 
-KINDS = ("started", "joined", "lost", "restarted", "saved", "restored", "fault", "evaluated", "adapted", "ended")
+KINDS = (
+    "started",
+    "joined",
+    "lost",
+    "restarted",
+    "saved",
+    "restored",
+    "fault",
+    "evaluated",
+    "adapted",
+    "warned",
+    "ended",
+)
 """The kinds of events."""
 
 _quiet = logging.getLogger("ps_train.events")

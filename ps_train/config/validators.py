@@ -16,8 +16,8 @@ AUTO = "auto"
 """The value of a flag that leaves the choice to the job."""
 
 HEALTH_RULES = (
-    "sync_share", "device_secs", "conflict_rate", "staleness", "input_share", "ps_cpu", "ps_network", "balance",
-    "ps_memory", "skipped", "dropped", "unsaved_secs", "hold_share", "slow_worker", "lag_growth",
+    "sync_share", "device_secs", "conflict_rate", "staleness", "loss_rise", "input_share", "ps_cpu", "ps_network",
+    "balance", "ps_memory", "skipped", "dropped", "unsaved_secs", "hold_share", "slow_worker", "lag_growth",
 )  # fmt: skip
 """Names of the rules of health, which `observe/status/health.py` defines."""
 

@@ -63,6 +63,7 @@ def a_status(**changes):
         "state": "training",
         "step": 1000,
         "steps_per_sec": 100.0,
+        "loss_rise": 0.0,
         "skipped": 0,
         "dropped": 0,
         "step_time": {task: step_time(pull=0.0005, push=0.0005) for task in ("worker:0", "worker:1")},

@@ -24,6 +24,7 @@ from ps_train.config.job import Job
 from ps_train.engine.updates.adaptation import ADAPTED
 from ps_train.engine.updates.counter_values import RunCounterValues
 from ps_train.engine.variables.precision import FIRST
+from ps_train.observe.progress.loss_trend import LossTrend
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self.texts: Mapping[str, str] = {}
         self.track: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
         self.loss: float | None = None
+        self._trend = LossTrend()
         self.step = 0
 
     def resumed(self, step: int) -> None:
@@ -163,7 +165,9 @@ class ProgressHook(v1.train.SessionRunHook):
         """Reports the fetched step if the interval is over."""
         results = dict(run_values.results)
         self.loss = float(results.pop("loss"))
-        self.observe(int(results.pop("step")), results)
+        step = int(results.pop("step"))
+        self._trend.add(step, self.loss)
+        self.observe(step, results)
 
     def observe(self, step: int, counters: Mapping[str, Any]) -> None:
         """Reports a step if the interval is over.
@@ -230,7 +234,8 @@ class ProgressHook(v1.train.SessionRunHook):
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
         adapted = {ADAPTED[name]: value for name, value in counters.shown().items()}
-        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, adapted), counters)
+        rise = self._trend.rise()
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, rise, adapted), counters)
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss

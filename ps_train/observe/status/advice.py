@@ -68,6 +68,12 @@ def staleness(status: Status, job: Job, task: str, value: float) -> str:
     return f"{_either(means)} keeps workers closer together"
 
 
+def loss_rise(status: Status, job: Job, task: str, value: float) -> str:
+    """Advice for a loss that rises under stale updates: they overshoot with a rate that suits fresh ones."""
+    means = ["a smaller --learning_rate", *_bounded(job), "fewer workers"]
+    return f"stale gradients overshoot with a large rate; {_either(means)} keeps the loss falling"
+
+
 def input(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for workers that wait for input."""
     stream = status["stream"]

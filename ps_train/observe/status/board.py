@@ -11,6 +11,7 @@ Nothing here calls a ps or waits for anything but its own lock.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from ps_train import __version__
 from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Event, Recorder
+from ps_train.base.lifecycle import event as of_kind
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.topology import Topology, known_topology
@@ -31,9 +33,11 @@ from ps_train.engine.updates.adaptation import ADAPTED
 from ps_train.engine.updates.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
-from ps_train.observe.status.health import Limits, findings
+from ps_train.observe.status.health import LOSS_RISE, Limits, findings
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.tasks import WAITING_FOR_RACK, TaskBoard
+
+log = logging.getLogger(__name__)
 
 _MOST_POINTS = 1000
 
@@ -114,7 +118,7 @@ class Board:
         self._saves: Mapping[str, Any] | None = None
         self._metrics: Mapping[str, float] = {}
         self._end: tuple[str, str | None, float] | None = None
-        self.is_finishing = False
+        self.is_finishing = self._has_warned = False
         self._health: list[dict[str, Any]] | None = None
 
     def set_topology(self, topology: Topology | None) -> None:
@@ -200,6 +204,7 @@ class Board:
             "start_time": self._start,
             "elapsed_secs": ended - self._start,
             **_of_progress(progress, self._job.last_step, is_current),
+            "loss_rise": None if progress is None else progress.loss_rise,
             "metrics": whole,
             "slices": _listed(self._job.eval_by, slices),
             **_of_counters(counters),
@@ -215,8 +220,16 @@ class Board:
         }
         if found["state"] == "training" or self._health is None:
             self._health = findings(found, self._job, self._limits)
+            self._warn_of_rise(self._health)
         found["health"] = self._health  # after the training the judgement of its last moment stays
         return found
+
+    def _warn_of_rise(self, health: Iterable[Mapping[str, Any]]) -> None:
+        """Logs once, while the job can still be stopped, that its loss rises under stale gradients."""
+        found = [each for each in health if each["rule"] == LOSS_RISE and each["state"] == "warn"]
+        if found and not self._has_warned:
+            self._has_warned = True
+            log.warning("%s; %s", found[0]["text"], found[0]["advice"], extra=of_kind("warned"))
 
     def history(self) -> dict[str, Any]:
         """Returns the content of /api/history."""

@@ -21,6 +21,9 @@ Status = Mapping[str, Any]
 Measured = tuple[str, float | None]
 """A task, "" for the job, and its value; None where it is not known."""
 
+LOSS_RISE = "loss_rise"
+"""Name of a rule."""
+
 _ENOUGH_STEPS = 50
 """Steps before shares and rates are judged: the first ones are slow."""
 
@@ -164,6 +167,19 @@ def _staleness(name: str) -> Callable[[Status, Job], Iterable[Measured]]:
     return measure
 
 
+_STALE = 0.5
+"""Mean staleness above which a rising loss is taken for an effect of stale gradients."""
+
+
+def _loss_rise(status: Status, job: Job) -> Iterable[Measured]:
+    """Yields the rise of the loss over its lowest, in a job whose gradients are stale: 0 in another one."""
+    stale, rise = status["staleness"], status.get("loss_rise")
+    if rise is None or job.update == "sync" or not stale or not stale["histogram"]:
+        yield "", None
+    else:
+        yield "", rise if stale["mean"] > _STALE else 0.0
+
+
 def _staleness_per_worker(status: Status, job: Job) -> Iterable[Measured]:
     """Yields the 95th percentile of the staleness for each other worker: with equal workers it is about 1."""
     others = max(1, sum(worker["state"] == "training" for worker in status["workers"]) - 1)
@@ -259,6 +275,7 @@ RULES = (
         _staleness_per_worker,
         advice.staleness,
     ),
+    Rule(LOSS_RISE, "rise of the loss while gradients are stale", "share", 0.1, _loss_rise, advice.loss_rise),
     Rule("input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input),
     Rule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu),
     Rule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network),

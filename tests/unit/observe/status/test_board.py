@@ -191,3 +191,15 @@ def test_the_parts_of_a_step_are_those_of_each_worker():
     status = dataclasses.replace(worker_status(0), telemetry=record(1.0, step_time=step_time(pull=0.001)))
     board.read_records(0, store_of(status))
     assert board.status()["step_time"]["worker:0"]["pull"] == 0.001
+
+
+def test_a_rising_loss_under_stale_gradients_is_a_warning_and_an_event_once(caplog):
+    board = board_of()
+    board.read_records(0, store_of(worker_status(0), worker_status(1)))
+    for step, rise in enumerate([None, 0.1, 0.7, 0.7]):
+        board.progress(progress_of(100 + step, loss_rise=rise), counters_of(stale=(20, 80)), None)
+    status = board.status()
+    assert status["loss_rise"] == 0.7
+    assert [each["state"] for each in status["health"] if each["rule"] == "loss_rise"] == ["warn"]
+    assert caplog.text.count("rise of the loss while gradients are stale") == 1
+    assert [event["kind"] for event in status["events"]].count("warned") == 1

@@ -50,6 +50,7 @@ UNHEALTHY = {
     "device_secs": a_status(step_time={task: {**step_time(), "transfer": 0.006} for task in BOTH[:1]}),
     "conflict_rate": with_workers(4, conflict_rate=0.96),
     "staleness": a_status(staleness={**a_status()["staleness"], "p95": 4}),
+    "loss_rise": a_status(loss_rise=0.6, staleness={**a_status()["staleness"], "mean": 0.7}),
     "input_share": a_status(step_time={task: step_time(input=0.002) for task in BOTH}),
     "ps_cpu": with_ps(cpu=7.9),
     "ps_network": with_ps(measured_network=(1.1e6, 1e9)),
@@ -107,6 +108,15 @@ def test_advice_on_synchronisation_follows_its_largest_part(part):
     expected = {"pull": "each pull", "push": "each push", "wait": "--backup_workers", "update": "--num_ps"}
     status = a_status(step_time={task: step_time(**{part: 0.004}) for task in BOTH})
     assert expected[part] in warned(status, update="sync")["sync_share"]["advice"]
+
+
+@pytest.mark.parametrize(("update", "mean", "rise", "warns"), [
+    ("async", 0.51, 0.6, True), ("bounded", 0.9, 5.0, True), ("async", 0.5, 5.0, False), ("async", 0.9, 0.1, False),
+    ("async", 0.9, None, False), ("sync", 0.9, 5.0, False),
+])  # fmt: skip
+def test_a_rising_loss_is_warned_of_where_gradients_are_stale(update, mean, rise, warns):
+    status = a_status(loss_rise=rise, staleness={**a_status()["staleness"], "mean": mean})
+    assert ("loss_rise" in warned(status, update=update)) == warns
 
 
 def test_advice_on_waiting_does_not_name_the_mode_that_the_job_has():
