@@ -13,7 +13,10 @@ import ps_train
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
-ELSEWHERE = {"benchmarks": TESTS.parent / "benchmarks", "support": TESTS / "support", "mutation": TESTS / "mutation"}
+ELSEWHERE = {
+    "benchmarks": TESTS.parent / "benchmarks",
+    **{folder: TESTS / folder for folder in ("support", "mutation", "programs")},
+}
 """Folders of tests of what is not in ps_train."""
 
 OF_THE_REPOSITORY = {"constraints", "documents", "imports", "layout", "prose", "public_surface", "soak"}
