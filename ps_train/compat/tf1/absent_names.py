@@ -6,6 +6,7 @@ refuse_import("tensorflow.contrib.slim")        # of a finder of modules: raises
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 _INSTEAD = {
@@ -23,6 +24,34 @@ _INSTEAD = {
     "contrib.estimator": "use tf.estimator; pip install 'ps_train[estimator]' adds heads and canned estimators",
     "contrib.feature_column": "use tf.feature_column",
     "contrib.layers": "use tf.layers, tf.nn or tf.feature_column, or pip install tf-slim tf-keras",
+    **{
+        f"contrib.layers.{old}": f"use tf.feature_column.{new}"
+        for old, new in (
+            ("bucketized_column", "bucketized_column"),
+            ("create_feature_spec_for_parsing", "make_parse_example_spec"),
+            ("crossed_column", "crossed_column"),
+            ("embedding_column", "embedding_column"),
+            ("input_from_feature_columns", "input_layer"),
+            ("one_hot_column", "indicator_column"),
+            ("real_valued_column", "numeric_column"),
+            ("scattered_embedding_column", "embedding_column"),
+            ("shared_embedding_columns", "shared_embeddings"),
+            ("sparse_column_with_hash_bucket", "categorical_column_with_hash_bucket"),
+            ("sparse_column_with_integerized_feature", "categorical_column_with_identity"),
+            ("sparse_column_with_keys", "categorical_column_with_vocabulary_list"),
+            ("sparse_column_with_vocabulary_file", "categorical_column_with_vocabulary_file"),
+            ("weighted_sparse_column", "weighted_categorical_column"),
+            ("weighted_sum_from_feature_columns", "linear_model"),
+        )
+    },
+    "contrib.boosted_trees": "train trees with a library of trees, or write a model_fn",
+    "contrib.tensor_forest": "train trees with a library of trees, or write a model_fn",
+    "contrib.factorization": "use scikit-learn, or write a model_fn",
+    "contrib.image": "use tf.image",
+    "contrib.linalg": "use tf.linalg",
+    "contrib.linear_optimizer": "use tf.train.FtrlOptimizer",
+    "contrib.session_bundle": "use tf.saved_model",
+    "contrib.tensorboard": "pip install tensorboard, and use tensorboard.plugins",
     "contrib.distributions": "use tf.distributions",
     "contrib.keras": "use tf.keras",
     "contrib.lookup": "use tf.lookup",
@@ -48,6 +77,7 @@ _INSTEAD = {
 }
 """Advice by the begin of a name; the longest that fits counts."""
 
+_INSTALL = ", or pip install tf-slim tf-keras"
 _CONTRIB = "write it in the script, with tf.nn, tf.layers and tf.get_variable"
 _USUAL = "look for its successor in the documentation of tf.compat.v1"
 
@@ -66,6 +96,8 @@ def refusal(name: str) -> str:
             break
     else:
         advice = _CONTRIB if parts[0] == "contrib" else _USUAL
+    if all(importlib.util.find_spec(each) for each in ("tf_slim", "tf_keras")):
+        advice = advice.removesuffix(_INSTALL)  # they are there, and do not have the name
     return f"tf.{short} is not in this TensorFlow, and ps_train has no substitute: {advice}."
 
 

@@ -147,7 +147,8 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name in _MADE:
             return ContribModule(spec.name, _MADE[name])
         new = self._of_keras(name) or self._prefix + _MOVED[name]
-        module = ContribModule(spec.name, {}, NamesOf(importlib.import_module(new)))
+        homes = [importlib.import_module(new), *_public_keras(name)]
+        module = ContribModule(spec.name, {}, NamesOf(*homes))
         module.__path__ = list(spec.submodule_search_locations or ())  # of parts that tf-keras does not have
         return module
 
@@ -179,6 +180,16 @@ class _AbsentModules(importlib.abc.MetaPathFinder):
         """Raises ImportError for a module below `tensorflow`."""
         if fullname.startswith(self._prefix):
             refuse_import(fullname)
+
+
+def _public_keras(name: str) -> list[Any]:
+    """Returns the public module of tf-keras for one of TensorFlow's Keras: it has what the private one has lost."""
+    if not _is_below(name, _KERAS):
+        return []
+    found: Any = importlib.import_module("tf_keras")
+    for part in name.removeprefix(_KERAS).split(".")[1:]:
+        found = getattr(found, part, None)
+    return [found] if isinstance(found, types.ModuleType) else []
 
 
 def _is_below(name: str, package: str) -> bool:

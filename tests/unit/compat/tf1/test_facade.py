@@ -136,3 +136,30 @@ def test_flags_of_absl_may_be_defined_by_the_script(tmp_path):
 def test_keras_is_imported_with_tensorflow_itself(tmp_path, name):
     code = f"import tensorflow as tf\nprint(tf.{name}.__name__)\n"
     assert output_of(code, tmp_path) == [name.rpartition(".")[2]]
+
+
+PRIVATE = """
+import tensorflow as tf
+from tensorflow.python.ops.array_ops import stack, unstack
+from tensorflow.python.ops.control_flow_ops import cond, while_loop, case
+from tensorflow.python.framework.ops import register_tensor_conversion_function, convert_to_tensor, Tensor
+from tensorflow.python.ops import array_ops, math_ops
+from tensorflow.python.training.optimizer import Optimizer
+from tensorflow.python.keras.preprocessing.sequence import pad_sequences
+from tensorflow.python.estimator.tpu.tpu_estimator import TPUEstimator
+from tensorflow.contrib.tpu.python.tpu import tpu_config, tpu_estimator, tpu_optimizer
+import tensorflow.estimator.tpu
+assert stack is array_ops.stack is tf.stack and unstack is tf.unstack and cond is tf.cond and case is tf.case
+assert while_loop is tf.while_loop and Optimizer is tf.train.Optimizer and Tensor is tf.Tensor
+assert register_tensor_conversion_function is tf.register_tensor_conversion_function
+assert pad_sequences([[1], [2, 3]]).tolist() == [[0, 1], [2, 3]]
+assert tf.estimator.tpu.TPUEstimator is tf.contrib.tpu.TPUEstimator is TPUEstimator is tpu_estimator.TPUEstimator
+assert not hasattr(array_ops, "no_such_name") and not hasattr(math_ops, "_no_such_name")
+from tensorflow.contrib.opt import LazyAdamOptimizer, AdamWOptimizer
+from tensorflow.contrib import summary, distribute, cluster_resolver, seq2seq
+tf.train.SyncReplicasOptimizer(LazyAdamOptimizer(), 2, replica_id=0, total_num_replicas=2)
+"""
+
+
+def test_names_that_private_modules_have_lost_are_found(tmp_path):
+    assert output_of(PRIVATE, tmp_path) == []
