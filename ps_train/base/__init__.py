@@ -37,6 +37,7 @@ Files:
     process_stats.py       Resources that this process uses: CPU time, memory, and bytes over its TCP connections
     remote_files.py        Files at addresses such as `s3://bucket/name`, through fsspec and the package that it
                              names for each kind
+    side_work.py           Work beside training that may fail and is tried again
     signals.py             Events of a task's main thread, which waits for signals while a second thread trains
     tcp_connections.py     The open TCP connections of this process
     tf_import.py           The import of TensorFlow, without its messages and without Keras

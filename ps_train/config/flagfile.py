@@ -81,7 +81,7 @@ def read_flagfile(
 
 def _text_of(path: str, source: str) -> str:
     try:
-        text = read_text(path, _MOST_BYTES, _PIPE_SECS, encoding="utf-8-sig")
+        text = read_text(path, _MOST_BYTES, _PIPE_SECS)
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error
         raise ConfigError(

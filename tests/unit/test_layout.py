@@ -51,7 +51,6 @@ COVERED_BY = {
     "engine/step/backward.py": "tests/cluster/test_gradients.py",
     "engine/step/metric_sums.py": "tests/cluster/engine/step/test_evaluation.py",
     "training/tasks/model_check.py": "tests/unit/modeling/test_model_errors.py",
-    "engine/checkpoint/deltas/manifest.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
     "engine/checkpoint/deltas/saved.py": "tests/unit/engine/checkpoint/deltas/test_difference.py",
     "engine/checkpoint/warm_start/choices.py": "tests/cluster/engine/checkpoint/warm_start/test_warm_start.py",
     "engine/checkpoint/warm_start/name_map.py": "tests/cluster/engine/checkpoint/warm_start/test_warm_start.py",

@@ -126,7 +126,7 @@ def _bytes_in(folder: str) -> int:
 
 def _files_of(prefix: str) -> list[str]:
     folder, name = os.path.split(prefix)
-    return [os.path.join(folder, one) for one in os.listdir(folder) if one.startswith(name + ".")]
+    return [os.path.join(folder, one) for one in os.listdir(folder) if one == name or one.startswith(name + ".")]
 
 
 def _bytes_of(path: str) -> int:

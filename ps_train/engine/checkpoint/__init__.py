@@ -31,6 +31,7 @@ Files:
     glob_free.py        Paths of checkpoints for TensorFlow's readers, which take a path for a pattern
     initial_values.py   Initial values that the chief sends to the ps, because only it may have them
     parallel_calls.py   Calls of a session that several threads make side by side
+    pinned.py           Checkpoints that a reader keeps while the run removes its own
     push_barrier.py     Barrier that holds the pushes of all replicas, on all ps, at a moment when no update is half
                           applied
     run_checkpoints.py  The checkpoints of a run, by the one rule that every reader uses

@@ -10,7 +10,9 @@ itself.  So no escaped form of `[` works for both.  Such a directory is read thr
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import re
 from collections.abc import Iterator
 
 _SPECIAL = frozenset("*?[]\\")
@@ -28,3 +30,13 @@ def glob_free(path: str) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
+
+
+def files_of_first_format(path: str) -> list[str]:
+    """Returns the files of a checkpoint of TensorFlow's first format (SaverDef.V1); [] if it is none.
+
+    It is one file, or files in parts that are named by a pattern, `model.ckpt-?????-of-00002`.
+    """
+    if match := re.fullmatch(r"(.*-)\?{5}(-of-\d{5})", path, re.DOTALL):
+        return sorted(glob.glob(f"{glob.escape(match[1])}?????{match[2]}"))
+    return [path] if os.path.isfile(path) else []

@@ -10,6 +10,7 @@ file `checkpoint`, if there is a list.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import logging
@@ -22,7 +23,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, RUN_KEY, read_kinds
-from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.checkpoint.glob_free import files_of_first_format, glob_free
 from ps_train.engine.checkpoint.run_record import read_record
 
 log = logging.getLogger(__name__)
@@ -89,14 +90,21 @@ def newest_checkpoint(directory: str) -> str | None:
         found = list(reversed(state.all_model_checkpoint_paths))  # a saver of the user's wrote them, or they are remote
         if is_local:  # a copied directory lists the files of the first one, by their absolute paths
             own = [os.path.join(directory, os.path.basename(path)) for path in found]
-            found = [one if os.path.isfile(f"{one}.index") else path for one, path in zip(own, found, strict=True)]
+            found = [one if _is_there(one) else path for one, path in zip(own, found, strict=True)]
     else:
         found = [path for _, path in run_checkpoints(directory)]
+        if not found and state is not None:  # of TensorFlow's first format, which has no index
+            listed = [os.path.join(directory, os.path.basename(path)) for path in state.all_model_checkpoint_paths]
+            found = [path for path in reversed(listed) if files_of_first_format(path)]
     for path in found:
         if not is_local or is_whole(path):
             return str(path)
         log.warning("checkpoint %s is damaged; trying the one before it", path)
     return None
+
+
+def _is_there(path: str) -> bool:
+    return os.path.isfile(f"{path}.index") or bool(files_of_first_format(path))
 
 
 def run_of(path: str) -> tuple[str, str]:
@@ -131,9 +139,12 @@ def _is_whole(path: str, version: Any) -> bool:
             with glob_free(path) as readable:
                 reader = tf.train.load_checkpoint(readable)
                 for key in kinds:
-                    reader.get_tensor(key)
+                    with contextlib.suppress(tf.errors.UnimplementedError):  # a slice of the first format
+                        reader.get_tensor(key)
             return True
         files = glob.glob(glob.escape(path) + ".data-*")
+        if not files and files_of_first_format(path):
+            return True  # its values are packed, and have no size of their own
         return sum(os.path.getsize(file) for file in files) >= sum(sizes.values())
     except (*DAMAGED_ERRORS, *_ERRORS):
         return False
@@ -142,7 +153,7 @@ def _is_whole(path: str, version: Any) -> bool:
 def _version(path: str) -> tuple[Any, ...]:
     """Returns a value that changes when the files of a checkpoint do."""
     found = []
-    for file in sorted(glob.glob(glob.escape(path) + ".*")):
+    for file in [*sorted(glob.glob(glob.escape(path) + ".*")), *files_of_first_format(path)]:
         try:
             stat = os.stat(file)
         except OSError:

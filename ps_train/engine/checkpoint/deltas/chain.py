@@ -1,4 +1,4 @@
-"""The chain of deltas of a run: a base, and deltas that lead from one of its checkpoints to a later one.
+"""The chain of deltas of a run: a base, and deltas that lead from one of its checkpoints to another.
 
     chain = Chain("/models/run1")                   # in /models/run1/deltas; one process at a time
     chain.extend()                                  # adds a delta if there is a new checkpoint; returns its directory

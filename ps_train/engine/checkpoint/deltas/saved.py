@@ -29,7 +29,7 @@ from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
 from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
-from ps_train.engine.checkpoint.glob_free import glob_free
+from ps_train.engine.checkpoint.glob_free import files_of_first_format, glob_free
 from ps_train.engine.checkpoint.run_checkpoints import checkpoints_in, newest_checkpoint
 
 SAVED_MODEL = "saved_model.pb"
@@ -154,9 +154,14 @@ def open_saved(path: str) -> Saved:
         if newest is None:
             raise ConfigError(f"{path} has neither a checkpoint nor {SAVED_MODEL}.")
         return Saved(path, Values(newest))
-    if not os.path.isfile(folder + ".index"):
-        raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
-    return Saved(path, Values(folder))
+    if os.path.isfile(folder + ".index"):
+        return Saved(path, Values(folder))
+    try:
+        if files_of_first_format(folder):
+            return Saved(path, Values(folder))
+    except DamagedCheckpointError:
+        pass  # it is another file
+    raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
 
 
 class ContentHash:

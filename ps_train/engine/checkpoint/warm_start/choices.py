@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
+from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.warm_start.name_map import MapLine, NameMap
 from ps_train.engine.checkpoint.warm_start.routes import (
     Array,
@@ -112,19 +113,32 @@ class _Chooser:
             if old not in self.source.kinds:
                 return fresh if (default := self._default_row(name)) is None else {name: default}
             if variable.table is None:
-                return {name: self._dense(variable, old)}
+                return {name: self._dense(variable, old, line)}
             return fresh | self._table(name, variable.table, old, line)
         except _Unfit as error:
             if line is not None:
                 raise ConfigError(f"{line.place}: {name} cannot begin with {old}: {error}.") from None
             return fresh | {name: Choice(FRESH, note=f"{old}: {error}")}
 
-    def _dense(self, variable: VariableTrace, old: str) -> Choice:
+    def _dense(self, variable: VariableTrace, old: str, line: MapLine | None) -> Choice:
         shape, dtype = self.source.kinds[old]
+        if line is not None and (line.old_vocab or line.new_vocab):
+            return self._by_ids(variable, old, line)
         if tuple(shape) != variable.spec.shape:
             raise _Unfit(f"shape {shape}, here {list(variable.spec.shape)}")
         self._check_dtype(dtype, variable)
         return Choice(TAKEN, old)
+
+    def _by_ids(self, variable: VariableTrace, old: str, line: MapLine) -> Choice:
+        """Returns the choice of a variable that is no table, whose rows are those of the ids in two files."""
+        (shape, dtype), here = self.source.kinds[old], list(variable.spec.shape)
+        self._check_dtype(dtype, variable)
+        if not shape or not here or shape[1:] != here[1:] or dtype not in SLICED_DTYPES:
+            raise _Unfit(f"files of ids are for rows, and it has the shape {shape} and dtype {dtype.name}, here {here}")
+        before, after = (TableLayout(ROWS, (rows,), in_blocks=False) for rows in (shape[0], here[0]))
+        route = table_route(before, after, self._new_ids(line, before, after))
+        assert route is not None, "both have rows by id"
+        return Choice(REMAPPED, old, route.note, route)
 
     def _check_dtype(self, dtype: tf.DType, variable: VariableTrace) -> None:
         if dtype.name != variable.spec.dtype:

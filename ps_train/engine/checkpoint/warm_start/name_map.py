@@ -17,6 +17,7 @@ import os
 from collections.abc import Collection, Mapping
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import UntrustedError, read_text
 from ps_train.config.fields import shown
 
 _OPTIONS = ("old_vocab", "new_vocab")
@@ -91,9 +92,8 @@ def read_map(path: str) -> NameMap:
     if not path:
         return NameMap()
     try:
-        with open(path, encoding="utf-8") as file:
-            texts = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        texts = read_text(path).splitlines()
+    except (OSError, UntrustedError) as error:
         raise ConfigError(f"warm_start_map={path} cannot be read ({error}): give a text file.") from None
     lines: dict[str, MapLine] = {}
     for number, text in enumerate(texts, 1):

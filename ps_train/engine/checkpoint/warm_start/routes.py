@@ -9,6 +9,7 @@ the table's rows takes the same route: the values, the slots, the keys of ids.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -139,11 +140,14 @@ def read_ids(path: str, most: int, place: str) -> list[bytes]:
     """
     try:
         with open(path, "rb") as file:
-            words = file.read().splitlines()
+            content = file.read().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise ConfigError(
             f"{place}: {path} cannot be read ({error.strerror}): give a file with an id a line."
         ) from None
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError(f"{place}: {path} is a text in UTF-16: save it as UTF-8.")
+    words = content.splitlines()
     if len(words) > most:
         raise ConfigError(f"{place}: {path} has {len(words)} ids, and the table {most}: give the file of this table.")
     if len(set(words)) < len(words):

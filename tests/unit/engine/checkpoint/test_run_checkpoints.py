@@ -14,11 +14,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Console
 from ps_train.compat.capture.sessions import EstimatorSessionCreator
+from ps_train.config.job import Job
 from ps_train.engine.checkpoint.files import needed_checkpoint, saved_step
 from ps_train.engine.checkpoint.run_checkpoints import foreign_checkpoints, newest_checkpoint, run_checkpoints
 from ps_train.engine.checkpoint.run_files import read_run_id
 from ps_train.estimator import Estimator, EstimatorSpec, ModeKeys, export
 from ps_train.training.tasks import evaluator as role
+from ps_train.training.tasks.eval_exports import EvalExports
 from tests.support.checkpoints import mixed_directory, write_checkpoint
 
 
@@ -68,17 +70,7 @@ def of_export(directory: str) -> float:
 
 
 def of_evaluator(directory: str) -> float:
-    class Exports:
-        def add(self, *_: Any) -> None:
-            pass
-
-        def retry(self) -> None:
-            pass
-
-        def pinned(self, path: str) -> str:
-            return path
-
-    exports: Any = Exports()
+    exports = EvalExports(Job(), directory, lambda checkpoint, folder: checkpoint)
     scores: list[str] = []
     quiet = Console(open(os.devnull, "w"), open(os.devnull, "w"))  # noqa: SIM115
 

@@ -14,6 +14,9 @@ from ps_train import Arrays, embeddings
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job import Task
+from ps_train.engine.checkpoint.deltas.applying import apply_deltas
+from ps_train.engine.checkpoint.deltas.difference import make_delta
+from ps_train.engine.checkpoint.deltas.saved import open_saved
 from ps_train.engine.checkpoint.warm_start import source as sources
 from ps_train.engine.checkpoint.warm_start import writing
 from ps_train.engine.checkpoint.warm_start.choices import choose
@@ -299,6 +302,69 @@ def test_files_of_ids_say_which_row_an_id_has(tmp_path) -> None:
     row = {word: users[tuple(key.tolist())] for word, key in zip(words, keys, strict=True)}
     expected = [row.get(word, by_id(before["t"])[i].tolist()) for i, word in enumerate(new)]
     assert np.array_equal(by_id(after["t"]), expected)
+
+
+def test_files_of_ids_say_which_row_an_id_has_in_a_variable_that_is_no_table(tmp_path) -> None:
+    words = [f"w{number}" for number in range(40)]
+    (tmp_path / "old.txt").write_text("\n".join(words) + "\n", encoding="utf-8-sig")
+    new = [*words[30:], "fresh", *words[:29]]
+    (tmp_path / "new.txt").write_text("\n".join(new) + "\n", encoding="utf-8-sig")
+    names = tmp_path / "names.map"
+    names.write_text("net/w = net/w old_vocab=old.txt new_vocab=new.txt\n", encoding="utf-8-sig")
+    old = trained(Net(np.arange(50), rows=50), tmp_path / "old").values()
+    _, before, after, found = warm(Net(np.arange(50), rows=50), tmp_path / "old", 2, names)
+    for slot in ("", "/Adam", "/Adam_1"):
+        rows = [old[f"net/w{slot}"][words.index(w)] if w in words else before[f"net/w{slot}"][10] for w in new]
+        assert np.array_equal(after[f"net/w{slot}"], np.stack(rows)), slot
+    assert lines_of(found)["net/w"][:5] == ["remapped", "net/w", "net/w", "39", "of"]
+    for text, error in (
+        ("net/w = net/w old_vocab=old.txt", "net/w has one file of ids: give old_vocab=FILE and new_vocab=FILE"),
+        ("net/b = global_step old_vocab=old.txt new_vocab=new.txt", "net/b cannot begin with global_step: dtype int64"),
+        (
+            "net/b = net/w old_vocab=old.txt new_vocab=new.txt",
+            "net/b cannot begin with net/w: files of ids are for rows",
+        ),
+    ):
+        names.write_text(text + "\n")
+        with pytest.raises(ConfigError, match=error):
+            warm(Net(np.arange(50), rows=50), tmp_path / "old", 2, names)
+    (tmp_path / "old.txt").write_text("w1\n", encoding="utf-16")
+    names.write_text("net/w = net/w old_vocab=old.txt new_vocab=new.txt\n")
+    with pytest.raises(ConfigError, match=r"old\.txt is a text in UTF-16: save it as UTF-8"):
+        warm(Net(np.arange(50), rows=50), tmp_path / "old", 2, names)
+
+
+@pytest.mark.parametrize("path", ["model.ckpt-5", "model.ckpt-?????-of-00002", "."])
+def test_a_checkpoint_of_tensorflow_s_first_format_is_taken(path: str, tmp_path: pathlib.Path) -> None:
+    with tf.Graph().as_default(), v1.Session() as session:
+        with tf.device("/cpu:0"):
+            w = v1.get_variable("net/w", [40, DIMENSION])
+        with tf.device("/job:localhost/cpu:0"):
+            b = v1.get_variable("net/b", [4], partitioner=v1.fixed_size_partitioner(2))
+        v1.get_variable("t", [50, DIMENSION])
+        session.run(v1.global_variables_initializer())
+        saver = v1.train.Saver(write_version=v1.train.SaverDef.V1, sharded="?" in path)
+        saver.save(session, str(tmp_path / "model.ckpt"), None if "?" in path else 5)
+        w, b = session.run(w), np.concatenate(session.run(list(b)))
+    if "?" in path:
+        (shard,) = tmp_path.glob("model.ckpt-00000-of-*")
+        path = f"model.ckpt-?????-of-{shard.name[-5:]}"
+    found = str(tmp_path / path)
+    _, _, after, _ = warm(Net(np.arange(50), rows=50), found, 2)
+    assert np.array_equal(after["net/w"], w) and np.array_equal(after["net/b"], b)
+    make_delta(open_saved(found), open_saved(str(write_checkpoint(tmp_path / "new", w))), str(tmp_path / "d"))
+    result = apply_deltas(open_saved(found), [str(tmp_path / "d")], str(tmp_path / "result"))
+    assert np.array_equal(tf.train.load_checkpoint(result.values.prefix).get_tensor("net/w"), w + 1)
+    with pytest.raises(ConfigError, match="is no checkpoint and no SavedModel"):
+        open_saved(__file__)
+
+
+def write_checkpoint(directory: pathlib.Path, w: np.ndarray) -> pathlib.Path:
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("net/w", initializer=w + 1)
+        v1.get_variable("net/b", initializer=np.zeros([4], np.float32))
+        session.run(v1.global_variables_initializer())
+        return pathlib.Path(v1.train.Saver().save(session, str(directory / "model.ckpt"), 6))
 
 
 @pytest.mark.parametrize("separate", [False, True])
