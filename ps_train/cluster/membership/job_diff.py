@@ -47,16 +47,17 @@ def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name:
 def exchanged_uses(theirs: Mapping[str, Sequence[str]], mine: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Returns the names that mean other variables in two models, each with the names that it may have in the other.
 
-    That is so if the names have the same marks in another order.  Other differences between models are none.
+    That is so if some names have the same marks in another order.  Other differences between models are none.
     """
     if theirs.keys() != mine.keys() or len(theirs) < 2:
         return {}
     ours = [mine[name] for name in theirs]
     for distance in zip(zip(*theirs.values(), strict=True), zip(*ours, strict=True), strict=True):
         left, right = (dict(zip(theirs, marks, strict=True)) for marks in distance)
-        if left != right and sorted(left.values()) == sorted(right.values()):
-            wrong = [name for name in left if left[name] != right[name]]
-            return {name: [other for other in right if right[other] == left[name]] for name in wrong}
+        wrong = [name for name in left if left[name] != right[name]]
+        found = {name: others for name in wrong if (others := [one for one in wrong if right[one] == left[name]])}
+        if found and sorted(left[name] for name in found) == sorted(right[name] for name in found):
+            return found
     return {}
 
 

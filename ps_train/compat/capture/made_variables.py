@@ -26,6 +26,7 @@ from ps_train.engine.variables.assigned_variables import assigned_variables
 from ps_train.engine.variables.plain_graph import is_trained
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace, python_seed, trace_variable, with_findings
 from ps_train.engine.variables.user_variables import is_local
+from ps_train.engine.variables.variable_uses import variable_uses
 from ps_train.modeling.scratch_graph import scratch_graph
 from ps_train.modeling.tables.row_source import declared_tables
 from ps_train.modeling.tables.table import Table
@@ -93,7 +94,9 @@ class MadeVariables:
         finally:
             self._is_getting = before
 
-    def as_traced(self, tables: Mapping[str, Table], of_savers: Collection[tf.Operation] = ()) -> ModelVariables | None:
+    def as_traced(
+        self, tables: Mapping[str, Table], of_savers: Collection[tf.Operation] = (), loss: tf.Tensor | None = None
+    ) -> ModelVariables | None:
         """Returns the variables as a trace would find them; None if only a trace can tell.
 
         A trace is needed if the model makes a variable by other means than get_variable and tf.Variable, gives
@@ -103,6 +106,7 @@ class MadeVariables:
         Args:
           tables: name to table, of the variables of which only rows are read.
           of_savers: the operations of the model's savers, which the engine replaces.
+          loss: the loss, by which the uses of the variables are found; None: they are not compared between tasks.
         """
         graph = v1.get_default_graph()
         if declared_tables(graph) or self._makes_others(graph):
@@ -124,8 +128,11 @@ class MadeVariables:
             return None
         others = {name: self._made[name][0] for name in traces if name not in gradients}
         assigned = assigned_variables(others, of_savers)
+        handles = {name: self._made[name][0].handle for name in gradients}
+        initial = {name: traces[name].initializer for name in gradients}
+        uses = {} if loss is None else variable_uses(loss, handles, initial)
         with scratch_graph():
-            return ModelVariables(with_findings(traces, gradients, tables, assigned))
+            return ModelVariables(with_findings(traces, gradients, tables, assigned), uses)
 
     def _makes_others(self, graph: tf.Graph) -> bool:
         """Returns True if there are variables that neither the model nor an optimizer is known to have made."""

@@ -132,7 +132,7 @@ def survey_program(program: Program) -> Survey:
             sync=recorder.sync,
             has_hooks=has_hooks,
             has_initial_values=bool(taken) or _has_initial_values(program, spec, made.initializers),
-            variables=made.as_traced(looked_up, savers.operations),
+            variables=made.as_traced(looked_up, savers.operations, spec.loss),
             saving=saving_of(program, spec, savers.savers),
         )
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
+from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.captured_training import train
 from ps_train.compat.capture.program import CaptureError, Program
@@ -123,6 +124,21 @@ def test_a_survey_finds_the_variables_of_a_trace() -> None:
         model = CapturedModel(program, survey, True)
         check_as_traced(survey, trace(model, DataSource(lambda model=model: model.data("train", "")), 1, 1))
         model.check_made(survey.variables)
+
+
+def test_names_that_mean_other_variables_in_another_task_are_found() -> None:
+    def described(scales: list[float]) -> dict[str, Any]:
+        def look_up(features: Any) -> tf.Tensor:
+            weights = [tf.Variable(tf.ones([1, 1]), name="w") * scale for scale in scales]
+            return mean_of(embedding(), features) * tf.add_n(weights)
+
+        found = survey_program(of_lookup(look_up)).variables
+        assert found is not None
+        return found.described()
+
+    assert diff_configs(described([1.0, 2.0]), described([1.0, 2.0]), "the chief", "worker:1") == []
+    first, second = diff_configs(described([1.0, 2.0]), described([2.0, 1.0]), "the chief", "worker:1")
+    assert first == "variable w: at the chief what w_1 is at worker:1" and second.startswith("variable w_1: ")
 
 
 def test_a_survey_leaves_to_a_trace_what_only_a_trace_can_tell() -> None:
