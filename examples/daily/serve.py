@@ -20,9 +20,10 @@ def main(directory: str, delta: str) -> None:
     model = serving.load(directory)
     before = model.predict(REQUEST)["probabilities"]
     print(f"step {model.global_step}: {before}")
-    coming = pathlib.Path(directory, "coming")
+    name = pathlib.Path(delta).name
+    coming = pathlib.Path(directory, f".{name}")  # a reader leaves out names with a dot, and a rename is one step
     shutil.copytree(delta, coming)
-    coming.rename(coming.with_name(pathlib.Path(delta).name))  # a reader sees it whole
+    coming.rename(coming.with_name(name))
     model.update()
     print(f"step {model.global_step}: {model.predict(REQUEST)['probabilities']}")
     model.close()

@@ -357,10 +357,15 @@ def _folders(directory: str, file: str) -> list[str]:
         for folder in level:
             if os.path.isdir(folder) and folder not in found:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it was renamed or removed just now
-                    names = sorted(name for name in os.listdir(folder) if _UNFINISHED not in name)
+                    names = sorted(name for name in os.listdir(folder) if not _is_coming(name))
                     below += [os.path.join(folder, name) for name in names]
         level = below
     return found
+
+
+def _is_coming(name: str) -> bool:
+    """Returns True for the name of something that is copied or made at this moment."""
+    return name.startswith(".") or _UNFINISHED in name
 
 
 def _newest_base(directory: str) -> str:
@@ -416,8 +421,8 @@ def load(directory: str, poll_secs: float = 10.0, signature: str = "", threads: 
         model = ps_train.serving.load("/runs/1/deltas", export="/runs/1/export")    # deltas of checkpoints
 
     Args:
-      directory: has a SavedModel and deltas, at most two levels below it, under any names.  Of several SavedModels the
-        one with the largest number as its name is the base.
+      directory: has a SavedModel and deltas, at most two levels below it, under any names without a dot at the
+        beginning.  Of several SavedModels the one with the largest number as its name is the base.
       poll_secs: seconds between two looks for deltas; 0: only `update()` looks for them.
       signature: name of the signature; "" for `serving_default`.
       threads: threads that compute; 0: as many as cores.

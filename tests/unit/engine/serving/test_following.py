@@ -156,6 +156,24 @@ def test_a_half_copied_delta_is_left_out_until_it_is_whole(
         np.testing.assert_array_equal(model.predict({"id": np.arange(ROWS)})["rows"], expected["B"])
 
 
+def test_what_is_copied_under_a_name_with_a_dot_is_left_out_until_it_is_renamed(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = history_of(tmp_path, "AB")
+    coming = tmp_path / "served" / ".0001"
+    shutil.copytree(tmp_path / "deltas" / "0001", coming)
+    for file in coming.glob("values.*"):
+        file.rename(tmp_path / file.name)
+    shutil.copytree(tmp_path / "served" / "base" / "1", tmp_path / "served" / ".2")
+    with serving.load(str(tmp_path / "served"), poll_secs=0) as model:
+        assert model.update() == 0 and not caplog.messages
+        for file in tmp_path.glob("values.*"):
+            file.rename(coming / file.name)
+        coming.rename(tmp_path / "served" / "0001")
+        assert model.update() == 1
+        np.testing.assert_array_equal(model.predict({"id": np.arange(ROWS)})["rows"], expected["B"])
+
+
 def test_a_delta_with_another_file_than_its_manifest_says_is_not_served(tmp_path: pathlib.Path) -> None:
     paths = [write_table_export(tmp_path / name, np.full((ROWS, 4), n, np.float32), 1.0) for n, name in enumerate("AB")]
     pathlib.Path(paths[1], "assets.extra").mkdir()
