@@ -17,9 +17,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ps_train.base.errors import ConfigError, PsTrainError, RefusedError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError, RefusedError
 from ps_train.base.lifecycle import Recorder
-from ps_train.base.untrusted import UntrustedError
+from ps_train.base.untrusted import UntrustedError, sealed
 from ps_train.cluster.addresses import kubernetes, mpi, slurm
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.kubernetes_node import _labels
@@ -35,6 +35,11 @@ from ps_train.commands.tuning.space import parse_space
 from ps_train.compat.estimator.spec.cluster_config import read_cluster_config
 from ps_train.config.error_report import read_errors
 from ps_train.config.flags import parse
+from ps_train.config.job import Job
+from ps_train.engine.checkpoint.deltas.manifest import read_manifest
+from ps_train.engine.checkpoint.fingerprint import read_fingerprint
+from ps_train.engine.checkpoint.spool import read_state
+from ps_train.engine.checkpoint.warm_start.name_map import read_map
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.profile.step_record import StepRecord, table_of
 from ps_train.observe.progress.eval_events import read_eval_metrics
@@ -43,6 +48,7 @@ from ps_train.observe.status.board import Board
 from ps_train.observe.status.launcher_events import LauncherEvents
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.run_end import read_result_step
+from ps_train.training.tasks.eval_exports import EvalExports
 from tests.fuzz.documents import changed_bytes, json_texts, texts
 
 CLUSTER = {"ps": ["a:2222", "b:2222"], "worker": {"0": "c:2222", "3": "d:2222"}, "chief": ["e:2222"]}
@@ -168,6 +174,27 @@ def _in_directory(name: str, read: Callable[[str], object]) -> Callable[[Any], N
     return call
 
 
+def _sealed(text: str) -> str:
+    """The text with the hash that its writer adds, where it is an object."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(text), dict):
+            return json.dumps(sealed(found))
+    return text
+
+
+def _in_file(name: str, read: Callable[[str], object]) -> Callable[[Any], None]:
+    """As `_in_directory`, for a name with a directory."""
+
+    def call(content: str) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, name)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(_bytes_of(content))
+            read(directory)
+
+    return call
+
+
 def _space(text: str) -> None:
     space = parse_space([text])
     with contextlib.suppress(ConfigError):
@@ -217,6 +244,13 @@ def _record(kind: type[records.Record], *valid: Any) -> Parser:
     return Parser(json_texts(*valid), kind.from_json, (RefusedError,))
 
 
+DELTA: dict[str, Any] = {
+    "format": 2, "saved_model": False, "files": {"assets/x": "ab"}, "changed_files": ["assets/x"],
+    "base": {"hash": "a", "global_step": 1, "graph": "g", "name": "model.ckpt-1"},
+    "next": {"hash": "b", "global_step": 2, "graph": "g", "name": "model.ckpt-2"},
+    "kinds": {"w": [[3, 2], "float32"], "step": [[], "int64"]}, "vocabularies": {"t": {"added": 1, "removed": 0}},
+    "entries": [{"key": "w", "begin": 0, "rows": 2, "whole": True, "number": 0, "hash": "00ff"}],
+}  # fmt: skip
 HOSTFILES = texts("a slots=2\nb:3\n# c\n", "[fe80::1]:2\n", "a slots=99999\n" * 3)
 PACKED = base64.b64encode(zlib.compress(json.dumps(STEP_RECORD).encode()))
 
@@ -287,6 +321,27 @@ PARSERS: dict[str, Parser] = {
     "processes_json": Parser(
         json_texts([{"host": "h", "machine": "m", "pid": 7, "started": "3"}]),
         _in_directory("processes.json", _read_records),
+    ),
+    "delta_json": Parser(
+        json_texts(DELTA) | json_texts({**DELTA, "format": 3}).map(_sealed),
+        _in_directory("delta.json", read_manifest), (ConfigError, DamagedCheckpointError),
+    ),
+    "fingerprint_json": Parser(
+        json_texts({"format": 2, "graph": "g", "variables": "v", "global_step": 7}).map(_sealed)
+        | json_texts({"format": 1, "graph": "g", "variables": "v", "global_step": 7}),
+        _in_file("assets.extra/fingerprint.json", read_fingerprint), (DamagedCheckpointError,),
+    ),
+    "exports_json": Parser(
+        json_texts({"exports": [{"step": 1, "run": "r", "generation": "g", "metrics": {"auc": 0.5}}]}).map(_sealed),
+        _in_file("eval/exports.json", lambda directory: EvalExports(Job(), directory, lambda *_: "")),
+    ),
+    "spool_state": Parser(
+        json_texts({"listed": ["model.ckpt-1"], "versions": {"model.ckpt-1": [["x", 1, 2]]}}).map(_sealed),
+        _in_directory(".uploaded", read_state), (UntrustedError,),
+    ),
+    "warm_start_map": Parser(
+        texts("a = b\nc/ = d/ # x\n", "w = w old_vocab=a new_vocab=b\n", "\ufeffa ="),
+        _in_directory("map", lambda directory: read_map(f"{directory}/map")), (ConfigError,),
     ),
     "event_file": Parser(
         st.deferred(lambda: changed_bytes(event_file())), _in_directory("events.out.tfevents.1", read_eval_metrics)
