@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import DataError
 from ps_train.base.remote_files import scheme_of
+from ps_train.data.bad_records import shown
 from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.gzip_files import GZIP_START, has_content
@@ -29,7 +30,7 @@ from ps_train.data.record_check import check_all_read
 from ps_train.data.record_index import FOOTER_BYTES, HEADER_BYTES, index_of, is_header
 from ps_train.data.record_parser import RecordParser, Records
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
-from ps_train.data.text_lines import LineRange, line_blocks, line_dataset, place_of_line
+from ps_train.data.text_lines import LineRange, first_line, line_blocks, line_dataset, place_of_line
 
 _CHUNK = 512
 """Records that are parsed together."""
@@ -260,14 +261,16 @@ class TextLines(Stream):
     Args:
       files: one or several patterns of file names, on any file system of TensorFlow or fsspec, as "data/train-*.csv".
       parse: takes lines without their ends, string [n], and returns (features, labels), as in TFRecords.
-      has_header: True leaves out the first line of each file.
+      has_header: True leaves out the first line of each file, which must be the same one in all.
 
     Raises:
-      DataError: no file has such a name.
+      DataError: no file has such a name, or two have other first lines.
     """
 
     def __init__(self, files: str | Sequence[str], parse: Callable[[tf.Tensor], Any], has_header: bool = False) -> None:
         self._files, self._has_header = files_like(files), has_header
+        if has_header:
+            _check_headers(self._files)
         self._parser = RecordParser(parse, "line", self._place)
         sizes = [size_of(path) for path in self._files]
         names_and_sizes = [f"{os.path.basename(path)} {size}" for path, size in zip(self._files, sizes, strict=True)]
@@ -306,6 +309,20 @@ class TextLines(Stream):
         kept = tf.not_equal(lines, "")
         index, lines = tf.boolean_mask(index, kept), tf.boolean_mask(lines, kept)
         return Records(found.file, found.first, found.step, index, lines)
+
+
+def _check_headers(files: Sequence[str]) -> None:
+    first = ""
+    header = b""
+    for path in files:
+        if not (line := first_line(path)):
+            continue  # an empty file
+        if header and line != header:
+            raise DataError(
+                f"{path} has the columns {shown(line)}, and {first} has {shown(header)}: give all files the same ones, "
+                "in one order."
+            )
+        first, header = path, line
 
 
 def _not_empty(some: Records) -> tf.Tensor:

@@ -261,7 +261,9 @@ def _mean_loss(
     with v1.variable_scope(None, default_name=name):
         loss, observed, examples = _sum("loss", []), _sum("observed", []), _sum("examples", [])
     labels, logits = tf.cast(labels, tf.float64), tf.cast(logits, tf.float64)
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    # Two products, so that an infinite logit of the right sign costs nothing: TensorFlow's loss of it is NaN.
+    of_ones, of_zeros = tf.math.softplus(-logits), tf.math.softplus(logits)
+    losses = tf.math.multiply_no_nan(of_ones, labels) + tf.math.multiply_no_nan(of_zeros, 1 - labels)
     added = ((loss, losses), (observed, labels), (examples, tf.ones_like(losses)))
     update = tf.group(*(_add(total, values, weights) for total, values in added))
     mean, rate = (tf.math.divide_no_nan(one.read_value(), examples.read_value()) for one in (loss, observed))
@@ -270,7 +272,9 @@ def _mean_loss(
 
 def _add(total: Any, values: tf.Tensor, weights: Any) -> tf.Operation:
     values = tf.cast(values, tf.float64)
-    return total.assign_add(tf.reduce_sum(values * _weights_like(values, weights)), read_value=False)
+    weights = _weights_like(values, weights)
+    values = tf.where(tf.math.is_inf(values) & tf.equal(weights, 0), tf.zeros_like(values), values * weights)
+    return total.assign_add(tf.reduce_sum(values), read_value=False)
 
 
 def _weights_like(values: tf.Tensor, weights: Any) -> tf.Tensor:

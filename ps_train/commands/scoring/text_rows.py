@@ -8,7 +8,6 @@ of integers above 64 bits, or beside floats.
 from __future__ import annotations
 
 import abc
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +28,8 @@ from ps_train.commands.scoring.rows import (
 )
 from ps_train.data.data_shard import DataShard
 from ps_train.data.gzip_files import is_gzipped
-from ps_train.data.opened_files import errors_of, opened, size_of, told_as_data_error
-from ps_train.data.text_lines import Blocks, place_of_line, read_block, read_gzip
+from ps_train.data.opened_files import errors_of, size_of
+from ps_train.data.text_lines import Blocks, first_line, place_of_line, read_block, read_gzip
 from ps_train.engine.serving.feature_values import Feature
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ LIST_SEPARATOR = "|"
 
 _PART_BYTES, _BLOCK_BYTES = 32 << 20, 2 << 20
 """Bytes of a part of a text file, and of those that are read together."""
-
-_MARK = b"\xef\xbb\xbf"
 
 Place = Callable[[int], str]
 
@@ -151,9 +148,7 @@ class CellData(_LineData):
     def _names_in(self, path: str) -> list[str]:
         import pyarrow as pa
 
-        with told_as_data_error(path), opened(path) as packed:
-            file: Any = gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed
-            line = file.readline().removeprefix(_MARK).rstrip(b"\r\n")
+        line = first_line(path)
         if not line.strip():
             raise DataError(f"{path} has no first line with the names of its columns: give them by --header.")
         place = _place(path, 0, 0)

@@ -102,6 +102,10 @@ class Kafka(UnboundedSource):
     ) -> None:
         super().__init__(topic, parse, fields)
         _check_client()
+        for name, value in (("topic", topic), ("servers", servers)):
+            if not isinstance(value, str) or not value.strip(" ,"):
+                allowed = "the name of a topic" if name == "topic" else 'addresses, as "host:9092,host:9092"'
+                raise DataError(f"{name}={value!r} of Kafka is empty: give {allowed}.")
         self._topic, self._servers, self._skip_lost = topic, servers, skip_lost
         self._start: str | int = "earliest" if start == "earliest" else "latest"
         if start not in ("earliest", "latest"):

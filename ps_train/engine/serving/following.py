@@ -433,10 +433,12 @@ def load(directory: str, poll_secs: float = 10.0, signature: str = "", threads: 
       The model.  `close()` it, or use it in a `with` statement.
 
     Raises:
-      ConfigError: there is no SavedModel, a delta is of another graph, or the export has other variables than the
-        checkpoints.
+      ConfigError: there is no SavedModel, a delta is of another graph, the export has other variables than the
+        checkpoints, or poll_secs is negative.
       DamagedCheckpointError: a file is damaged.
     """
+    if not poll_secs >= 0:  # also NaN
+        raise ConfigError(f"poll_secs={poll_secs} is not possible: use seconds, or 0 to look only at update().")
     model = Served(directory, signature, threads, export)
     model.update()
     if poll_secs:

@@ -160,3 +160,7 @@ def _check_predictions(predictions: Any) -> None:
         isinstance(name, str) and isinstance(value, tf.Tensor) for name, value in predictions.items()
     ):
         raise ModelError(f"predictions() returned {shown(predictions)}: return a dict from names to tensors.")
+    if scalars := [name for name, value in predictions.items() if value.shape.rank == 0]:
+        raise ModelError(
+            f"predictions() returned a single number as {scalars[0]!r}: return tensors with a row for each example."
+        )

@@ -336,3 +336,17 @@ def test_an_empty_file_is_no_share_of_a_replica(tmp_path, packed):
     ]
     assert [len(share) for share in shares] == [20, 20]
     assert sorted(int(text) for share in shares for text in share) == list(range(40))
+
+
+def test_files_whose_columns_stand_in_another_order_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("")
+    (tmp_path / "c.csv").write_bytes(gzip.compress("\ufeffx,y\r\n3,4\r\n".encode()))
+
+    def parse(lines):
+        return lines, lines
+
+    TextLines(f"{tmp_path}/*.csv", parse, has_header=True)
+    (tmp_path / "d.csv").write_text("y,x\n1,2\n")
+    with pytest.raises(DataError, match=r"d.csv has the columns 'y,x', and .*c.csv has 'x,y': give all files the same"):
+        TextLines(f"{tmp_path}/*.csv", parse, has_header=True)

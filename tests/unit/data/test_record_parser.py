@@ -214,3 +214,19 @@ def test_a_fault_of_a_dataset_of_the_user_is_told_without_the_file(number: str) 
 
     with pytest.raises(Exception, match=rf"^an example cannot be parsed: '{number}', which is not a number: correct"):
         labels_of(data)
+
+
+@pytest.mark.parametrize("bad", [b"2\xe9,1", "\u4e24,1".encode("gb18030"), b"\xff\xfe1\0,1"])
+def test_a_malformed_number_beside_bytes_that_are_not_utf8_is_named(tmp_path: pathlib.Path, bad: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(b"1.5,1\n" * 5 + bad + b"\n")
+
+    def parse(lines: Any) -> Any:
+        first, second = tf.io.decode_csv(lines, [[0.0], [0.0]])
+        return first, second
+
+    data = TextLines(f"{tmp_path}/*.csv", parse)
+    data.set_max_bad_lines(0)
+    with pytest.raises(tf.errors.OpError) as caught:
+        list(data.chunks(DataShard(0, 1), None))
+    told = str(data_error(caught.value))
+    assert "a.csv line 6: " in told and "is not a valid float" in told and "max_bad_lines=0" in told

@@ -168,3 +168,23 @@ def test_a_score_that_is_not_a_number_makes_every_metric_so(of_nan):
     logits[123] = of_nan
     values, _ = measured(labels, logits, 100, of_all)
     assert np.isnan([values[name] for name in values if not name.startswith("bin_")]).all(), values
+
+
+def test_infinite_scores_have_the_loss_of_the_limit() -> None:
+    infinite = np.inf
+    for labels, logits, weights, expected in (
+        ([1, 0, 1], [infinite, -infinite, 0], None, np.log(2) / 3),
+        ([1, 0], [-infinite, 0], None, infinite),
+        ([0, 0], [infinite, 0], None, infinite),
+        ([0.5, 0], [infinite, 0], None, infinite),
+        ([1, 0], [-infinite, 0], [0.0, 2.0], np.log(2)),
+        ([1, 0], [np.nan, 0], None, np.nan),
+        ([1, 0], [800, -800], None, 0),
+        ([0, 1], [800, -800], None, 800),
+    ):
+
+        def make(labels, logits, weights=weights):
+            return {"loss": metrics.log_loss(labels, logits, None if weights is None else tf.constant(weights))}
+
+        found, _ = measured(np.array(labels, np.float32), np.array(logits, np.float32), make=make)
+        assert found["loss"] == pytest.approx(expected, rel=1e-9, nan_ok=True)

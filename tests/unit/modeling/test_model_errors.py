@@ -407,6 +407,9 @@ def test_predictions_are_checked_before_training_if_there_will_be_an_export(monk
     started(bad, monkeypatch)
     with pytest.raises(PsTrainError, match=r"predictions\(\) returned list .*: return a dict from names to tensors"):
         started(bad, monkeypatch, export_dir="somewhere")
+    bad = changed(predictions=lambda self, outputs: {"rate": tf.reduce_mean(outputs)})
+    with pytest.raises(PsTrainError, match=r"predictions\(\) returned a single number as 'rate': return tensors with"):
+        started(bad, monkeypatch, export_dir="somewhere")
 
 
 @pytest.mark.parametrize("names", [("x", "train"), ("inputs", "is_training"), ("_", "__")])

@@ -172,3 +172,9 @@ def test_a_missing_client_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(ConfigError, match=r"pip install 'ps_train\[kafka\]'"):
         Kafka("x", "y", parse)
+
+
+def test_servers_that_are_empty_are_refused():
+    for given in ("", " , ", None):
+        with pytest.raises(DataError, match=r"servers=.* of Kafka is empty: give addresses"):
+            Kafka("x", given, parse)

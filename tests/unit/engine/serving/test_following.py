@@ -193,3 +193,8 @@ def test_a_directory_without_a_model_is_refused(tmp_path: pathlib.Path) -> None:
         serving.load("s3://b/x")
     with pytest.raises(ConfigError, match="has no base/ with a checkpoint: give the directory `deltas` of a run"):
         serving.load(str(tmp_path), export=str(tmp_path))
+
+
+def test_a_negative_time_between_two_looks_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigError, match="poll_secs=-5 is not possible: use seconds"):
+        serving.load(str(tmp_path), poll_secs=-5)
