@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from ps_train.data.bad_records import BadRecords, shown
 from ps_train.data.parse_faults import fault_in
-from ps_train.data.stream import is_pipeline_error, no_autograph, own_text, pipeline_error, with_any_bytes
+from ps_train.data.stream import is_pipeline_error, no_autograph, own_text, pipeline_error, readable
 
 
 class Records(NamedTuple):
@@ -95,6 +95,10 @@ class RecordParser:
                 where = self._where(place[0], place[1], int(step), place[2])
                 return f"{where}: {_fault(error, _shown_part(records, row))}"
 
+            if isinstance(error, _OtherBytes):
+                raise pipeline_error(
+                    f"{describe()}; that is not UTF-8, so it is not skipped: convert the file."
+                )
             if message := self.bad.add(place, describe):
                 raise pipeline_error(message)
 
@@ -107,8 +111,9 @@ class RecordParser:
     def _error(self, records: Any) -> str | None:
         """Returns the text of the error of parsing some records, or None."""
         try:
-            with with_any_bytes():
-                self._parse(records)
+            self._parse(records)
+        except UnicodeDecodeError as error:
+            return _OtherBytes(own_text(readable(error)))
         except tf.errors.OpError as error:
             if is_pipeline_error(error):
                 raise _OtherError from None
@@ -116,6 +121,12 @@ class RecordParser:
         except Exception:  # such as a function that uses a tensor of the graph, which has no value here
             raise _OtherError from None
         return None
+
+
+class _OtherBytes(str):
+    """The text of an error that quotes bytes that are not UTF-8: the file is in another encoding, or damaged."""
+
+    __slots__ = ()
 
 
 class _OtherError(Exception):

@@ -134,10 +134,14 @@ def with_any_bytes() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        import tensorflow as tf
+        raise readable(error) from None
 
-        text = bytes(error.object).decode(errors="backslashreplace")
-        raise tf.errors.InvalidArgumentError(None, None, text) from None
+
+def readable(error: UnicodeDecodeError) -> tf.errors.InvalidArgumentError:
+    """Returns the error of TensorFlow whose text could not be decoded; other bytes are shown as escapes."""
+    import tensorflow as tf
+
+    return tf.errors.InvalidArgumentError(None, None, bytes(error.object).decode(errors="backslashreplace"))
 
 
 def is_pipeline_error(error: Exception) -> bool:
