@@ -96,9 +96,7 @@ class RecordParser:
                 return f"{where}: {_fault(error, _shown_part(records, row))}"
 
             if isinstance(error, _OtherBytes):
-                raise pipeline_error(
-                    f"{describe()}; that is not UTF-8, so it is not skipped: convert the file."
-                )
+                raise pipeline_error(f"{describe()}; that is not UTF-8, so it is not skipped: convert the file.")
             if message := self.bad.add(place, describe):
                 raise pipeline_error(message)
 

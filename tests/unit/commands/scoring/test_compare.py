@@ -148,3 +148,22 @@ def test_a_model_that_does_not_fit_is_refused_before_the_other_has_scored(
     ):
         code, _, err = run(*models, f"--data={path}", *options)
         assert (code, err.count("\n")) == (2, 1) and words in err and not scored, err
+
+
+def test_slices_of_any_bytes_and_of_a_value_named_as_the_rest_add_up(
+    folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    x, labels, _ = made()
+    values = [b"\xff", b"\xff\0", b"(others)", b"a", b"a\0", b"\xfe", None]
+    by = [values[row % 7 if row % 5 else 2] for row in range(COUNT)]
+    pq.write_table(pa.table({"x": x, "click": labels, "by": pa.array(by, pa.binary())}), tmp_path / "a.parquet")
+    options = [f"--data={tmp_path / 'a.parquet'}", "--label=click", "--by=by", "--most_slices=4", "--resamples=2"]
+    code, _, err = run(str(folder / "a"), str(folder / "b"), *options, f"--json={tmp_path / 'r.json'}")
+    assert (code, err) == (0, "")
+    found = {name: one["rows"] for name, one in json.loads((tmp_path / "r.json").read_text())["slices"].items()}
+    assert found.pop("all rows") == COUNT == sum(found.values())
+    assert len(found) == 5 and found["by=(others)'"] == by.count(b"(others)")
+    frequent = sorted({value or b"" for value in by}, key=lambda value: (-by.count(value or None), value))[4:]
+    assert found["by=(others)"] == sum(by.count(value or None) for value in frequent)
