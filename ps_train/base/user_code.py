@@ -40,7 +40,7 @@ _NODE = re.compile(r"\[\[(?:\{\{function_node [^}]*\}\}\s*)?(?:\{\{node )?([\w./
 _COPY, _GRADIENT = re.compile(r"^step_\d+(?:_\d+)?/"), re.compile(r"(?:^|/)gradients(?:_\d+)?/(.+?)_grad/")
 """Names of operations that were made of others: copies of a step (`engine/step/unroll.py`), and gradients."""
 
-_MOST_SOURCE, _MOST_SHOWN, _MOST_NAMES = 80, 60, 3
+_MOST_SOURCE, _MOST_SHOWN, _MOST_NAMES, _MOST_OPS = 80, 60, 3, 1000
 
 _MORE = (" You can attempt the following", " This error may indicate")
 """The begin of more text after the cause, where a tensor was used as a Python value."""
@@ -283,20 +283,63 @@ def _cast(error: BaseException, text: str, inputs: Mapping[str, Any]) -> str:
     wrong = {name: value for name, value in inputs.items() if value.dtype.name in dtypes}
     if not is_list:
         wrong = {name: value for name, value in wrong.items() if value.dtype.name != "float32"} or wrong
-    frames, _ = _found(error)
-    source = frames[-1].source if frames else ""
-    used = {name: value for name, value in wrong.items() if re.search(rf"\b{re.escape(name.split()[-1])}\b", source)}
-    wrong = used or wrong
     if not wrong:
         return ""
     dtype = next(iter(wrong.values())).dtype.name
+    words, tensors = _statement_of(error)
+    wrong = {
+        name: value
+        for name, value in wrong.items()
+        if name.split()[-1] in words or any(_is_made_of(tensor, value) for tensor in tensors)
+    }
     others = [other for other in allowed if other != dtype]
     to = "float32" if "float32" in others or not others else others[-1] if is_list else others[0]
+    if not wrong:  # an input of this dtype may have no part in it
+        return f"cast one of them with tf.cast(x, tf.{to})" if dtype != "string" else ""
     names = [*wrong][:_MOST_NAMES] + (["..."] if len(wrong) > _MOST_NAMES else [])
     what = f"{', '.join(names)} {'is' if len(wrong) == 1 and not names[0].endswith('s') else 'are'} of {dtype}"
     if dtype == "string":
         return f"{what}: make numbers of the texts, as by ps_train.embeddings.lookup or tf.strings.to_number"
     return f"{what}: cast with tf.cast(x, tf.{to}), or give {to} in data()"
+
+
+def _statement_of(error: BaseException) -> tuple[set[str], list[Any]]:
+    """Returns the words of the user's statement that raised an error, and the tensors that its names stand for."""
+    frames, _ = _found(error)
+    if not frames:
+        return set(), []
+    path, line = frames[-1].path, frames[-1].line
+    try:
+        nodes = [*ast.walk(ast.parse("".join(linecache.getlines(path))))]
+    except SyntaxError:
+        return set(re.findall(r"\w+", frames[-1].source)), []
+    around = [n for n in nodes if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    statement = max(around, key=lambda n: n.lineno, default=None)
+    inside = [*ast.walk(statement)] if statement is not None else []
+    if getattr(statement, "body", None):  # of a loop or a branch, its first lines alone
+        inside = [n for n in inside if getattr(n, "lineno", 0) == line]
+    names = {n.id for n in inside if isinstance(n, ast.Name)}
+    words = names | {n.attr for n in inside if isinstance(n, ast.Attribute)}
+    words |= {n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    codes = [entry.tb_frame for entry in _entries(error)]
+    local: Mapping[str, Any] = next((f.f_locals for f in reversed(codes) if f.f_code.co_filename == path), {})
+    values = [local[name] for name in names if name in local]
+    flat = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
+    return words, [one for one in flat if _kind_of(one) == "a tensor"]
+
+
+def _is_made_of(tensor: Any, value: Any) -> bool:
+    """Returns whether a tensor is an input, or was computed from it in the same dtype."""
+    pending, seen = [tensor], set[int]()
+    while pending and len(seen) < _MOST_OPS:
+        one = pending.pop()
+        if one is value:
+            return True
+        op = getattr(one, "op", None)
+        if op is not None and id(op) not in seen:
+            seen.add(id(op))
+            pending += [found for found in op.inputs if found.dtype == value.dtype]
+    return False
 
 
 def _made_outside(error: BaseException) -> str:

@@ -129,6 +129,11 @@ class TrainingLoop:
                 f"{what}: its batch holds NaN or infinite values ({inputs}); correct the data, or leave such batches "
                 "out by --on_nan=skip."
             )
+        if not self.global_step and not self.made_any:  # the initial values: no update has changed them
+            return DivergedError(
+                f"{what}: look for a division by zero or the logarithm of 0 in forward() and loss(); if there is none, "
+                "use a smaller learning_rate, clip gradients, or --on_nan=skip."
+            )
         return DivergedError(f"{what}: use a smaller learning_rate, clip gradients, or --on_nan=skip.")
 
     def _end(self, reason: LoopExit) -> LoopExit:

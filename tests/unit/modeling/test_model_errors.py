@@ -82,6 +82,12 @@ def optimizer(make):
     return changed(optimizer=lambda self, name, learning_rate: make(learning_rate))
 
 
+def under_another_name(self, features, training):
+    years = features["age"]
+    older = years + 1
+    return older * features["size"]
+
+
 def raising(*_):
     raise KeyError("no such column")
 
@@ -276,6 +282,16 @@ ROWS = {
         type("Bad", (Good,), {"data": lambda self, s, d: ps_train.Arrays({"age": X.astype(np.float64), "size": X}, Y),
                               "forward": lambda self, x, training: (x["age"] * x["size"])[:, :1]}),
         ["feature age is of float64", HERE],
+    ),
+    "a dtype that no input has a part in": (
+        type("Bad", (Good,), {"data": lambda self, s, d: ps_train.Arrays({"age": X.astype(np.int32), "size": X}, Y),
+                              "forward": lambda self, x, training: x["size"] * tf.reduce_sum(tf.range(4))}),
+        ["forward() raised", HERE, "cast one of them with tf.cast(x, tf.float32)"],
+    ),
+    "an input under another name": (
+        type("Bad", (Good,), {"data": lambda self, s, d: ps_train.Arrays({"age": X.astype(np.int32), "size": X,
+                              "other": X.astype(np.int32)}, Y), "forward": under_another_name}),
+        ["feature age is of int32: cast", HERE],
     ),
     "float16 labels": (arrays(X, Y.astype(np.float16)), ["loss() raised", "labels are of float16: cast", HERE]),
     "int64 labels": (arrays(X, Y.astype(np.int64)), ["loss() raised", "labels are of int64: cast", HERE]),
