@@ -99,6 +99,11 @@ def _rounded(number: int) -> str:
     return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.0f}k" if number >= 1e4 else str(number)
 
 
+def human_secs(secs: float) -> str:
+    """Formats a duration that was computed: 5.9999 as `6s`, 0.25 as `0.25s`."""
+    return f"{secs:.1f}".removesuffix(".0") + "s" if secs >= 1 else f"{secs:.2g}s"
+
+
 def human_bytes(count: float) -> str:
     """Returns a number of bytes as text with a unit, such as "1.5 MiB"."""
     for unit in ("B", "KiB", "MiB"):

@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.network_interfaces import is_loopback
 from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.fields import shown, source_of
@@ -137,6 +138,8 @@ def racks_of_file(job: Job, cluster: Cluster) -> dict[str, str]:
         keys = (task, str(address), address.host, f"[{address.host}]")  # an IPv6 address with or without brackets
         place = next((found[key] for key in keys if key in found), None)
         if place is None:
+            if is_loopback(address.host):  # all tasks are on it, and the ports of a local job are not chosen yet
+                raise ConfigError(f'{named} has no rack for {task}: add "{task}": "NAME".')
             raise ConfigError(f"{named} has no rack for {task} at {address}: add {address.host} or {task}.")
         racks[task] = place
     return racks

@@ -102,7 +102,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     assert result["examples_per_sec"] == pytest.approx(rate * 4, rel=0.01)
     assert len(list(directory.glob("model.ckpt-*.index"))) <= 5
     (directory / "result.json").unlink()  # as if it had been stopped between its last checkpoint and its result
-    again = processes.run(*common, f"--max_steps={last}", "--num_ps=3", "--num_workers=2", "--update=sync")
+    again = processes.run(*common, f"--max_steps={last}", "--num_ps=3", "--num_workers=1", "--update=sync")
     assert again.wait(120) == 0, again.output
     assert f"finished already, at step {last}" in again.output
     assert result_of(directory)["global_step"] == last

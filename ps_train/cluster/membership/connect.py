@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import DOCTOR_HINT, LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
 from ps_train.cluster.addresses.cluster import Address
@@ -70,7 +71,7 @@ def retry_until(
         if seen != before:
             deadline = time.monotonic() + timeout_secs
             continue
-        raise UnreachableError(f"gave up after {timeout_secs:g}s waiting for {waiting_for}: {missing}")
+        raise UnreachableError(f"gave up after {human_secs(timeout_secs)} waiting for {waiting_for}: {missing}")
     return result
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import JobFailedError, LostTaskError, PsTrainError, RefusedError, UnreachableError
 from ps_train.base.lifecycle import event
 from ps_train.base.signals import MainThreadEvents
@@ -97,7 +98,7 @@ class FailureDetector:
                     return UnreachableError(f"{task} has not joined within {self._join_secs:g}s (startup_timeout_secs)")
                 continue
             if self._tracker.silent_secs(task, status.sign_of_life, now) > allowed:
-                return LostTaskError(f"{status.location()} has said nothing for {allowed:g}s")
+                return LostTaskError(f"{status.location()} has said nothing for {human_secs(allowed)}")
         return None
 
 

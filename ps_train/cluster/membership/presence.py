@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import JobFailedError, LostTaskError, PsTrainError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
@@ -282,7 +283,7 @@ class JobEndDetector:
         come = [task for task in self._tasks if task in statuses]
         if not come:
             if now - self._start > self._limits.startup_secs:
-                raise UnreachableError(f"no worker has come within {self._limits.startup_secs:g}s.")
+                raise UnreachableError(f"no worker has come within {human_secs(self._limits.startup_secs)}.")
             return ""
         gone = {task for task in come if self.is_gone(statuses[task], now)}  # every heartbeat is noted
         if len(gone) < len(come):

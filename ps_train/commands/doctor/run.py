@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import PsTrainError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
@@ -204,7 +205,7 @@ class Visit:
         server = DoctorServer(self._record(self._task, self._job), self.cluster.address(self._task), self._job)
         replicas = [str(replica) for replica in self.cluster.replicas()]
         self._report.note(
-            f"doctor: serves for up to {self._options.wait(self._job):g}s, so that the doctors of "
+            f"doctor: serves for up to {human_secs(self._options.wait(self._job))}, so that the doctors of "
             f"{', '.join(replicas[:4])} can measure"
         )
         self._await_doctors(server, replicas, self._options.wait(self._job))
@@ -214,7 +215,7 @@ class Visit:
         missing = server.await_doctors(replicas, time.monotonic() + wait, self._seen)
         if missing:
             names = ", ".join(missing[:4]) + (", …" if len(missing) > 4 else "")
-            text = f"the doctor of {names} did not come within {wait:g}s"
+            text = f"the doctor of {names} did not come within {human_secs(wait)}"
             self._report.warn("workers", text, "run it on the workers' hosts at the same time")
 
     def _seen(self, record: DoctorRecord) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 
-from ps_train.base.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, step_of
+from ps_train.base.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, human_secs, step_of
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.base.event_file import EventFile
 from ps_train.commands.launch.child_process import Child, describe_exit
@@ -131,7 +131,7 @@ class Launcher(Supervisor):
             return False
         times = f"{self._restarts.restarts_made(child.name)} of {self._restarts.max_restarts}"
         self.show_held_back(child)
-        line = f"{child.name} {describe_exit(code)}; it will restart in {delay:g}s (restart {times})"
+        line = f"{child.name} {describe_exit(code)}; it will restart in {human_secs(delay)} (restart {times})"
         self.console.error(f"ps_train: {line}")
         self.events_file.add("lost", child.name, line)
         self._paused.add(child.name)

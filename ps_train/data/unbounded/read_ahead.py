@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import DataError, UnreachableError, one_line
 from ps_train.data.unbounded.source import Row, UnboundedSource
 
@@ -257,7 +258,7 @@ class ReadAhead:
                 self._forget_ends()
                 if self._clock() - self._reached > self._patience_secs:
                     self._error = UnreachableError(
-                        f"{self._source.name} could not be reached for {self._patience_secs:g}s "
+                        f"{self._source.name} could not be reached for {human_secs(self._patience_secs)} "
                         f"(recovery_timeout_secs): {one_line(error)}."
                     )
                     return

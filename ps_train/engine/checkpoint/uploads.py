@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ps_train.base import side_work
+from ps_train.base.console import human_secs
 from ps_train.base.errors import RefusedError, SaveError, one_line
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
@@ -286,7 +287,9 @@ class Uploader:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     cause = self._failure or "it is slow"
-                    raise SaveError(f"{self._url} has not taken the last files within {within_secs:g}s ({cause})")
+                    raise SaveError(
+                        f"{self._url} has not taken the last files within {human_secs(within_secs)} ({cause})"
+                    )
                 self._changed.wait(left)
         if self._lost is not None:
             raise self._lost

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base import gc_control
-from ps_train.base.console import Console, Progress
+from ps_train.base.console import Console, Progress, human_secs
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, LostTaskError, SaveError
 from ps_train.base.polling import poll_until
 from ps_train.base.process_ids import process_exited
@@ -503,7 +503,11 @@ class ChiefTraining(WorkerTraining):
             run_within(lambda: self._save(session), within_secs, lambda: bool(ps_liveness.silent_ps()))
         except TimeoutError:
             silent = ps_liveness.silent_ps()
-            cause = f"{', '.join(silent)} does not answer" if silent else f"it was not written within {within_secs:g}s"
+            cause = (
+                f"{', '.join(silent)} does not answer"
+                if silent
+                else f"it was not written within {human_secs(within_secs)}"
+            )
             raise SaveError(f"no checkpoint could be taken ({cause})") from None
         except PS_LOST_ERRORS as error:
             raise SaveError(f"no checkpoint could be taken ({cause_of(error)})") from None

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from ps_train.base.console import human_secs
 from ps_train.base.errors import ConfigError, PsTrainError, RefusedError, SaveError, UnreachableError, one_line
 from ps_train.base.remote_files import RemoteDirectory, may_pass, scheme_of
 from ps_train.cluster.membership.directory_lock import DirectoryLock, held_directory, held_remote_directory
@@ -243,7 +244,7 @@ def _check_writable(job: Job, remote: RemoteDirectory, within_secs: float) -> No
         try:
             run_within(remote.check_writable, call_secs, lambda: False)
         except TimeoutError:
-            raise TimeoutError(f"no answer within {call_secs:g}s") from None
+            raise TimeoutError(f"no answer within {human_secs(call_secs)}") from None
 
     _answered(job, check, within_secs)
 

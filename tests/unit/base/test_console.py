@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from ps_train.base.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress, step_of
+from ps_train.base.console import PROGRESS_BEGINS, Console, ConsoleHandler, Progress, human_secs, step_of
 
 
 class Terminal(io.StringIO):
@@ -159,3 +159,11 @@ class TestConsoleHandler:
         logger, stream = logged
         logger.log(level, "look")
         assert stream.getvalue() == f"[worker:1] {shown}: look\n"
+
+
+@pytest.mark.parametrize(
+    ("secs", "text"),
+    [(5.99999, "6s"), (120, "120s"), (0.25, "0.25s"), (90.04, "90s"), (1234567.0, "1234567s"), (0, "0s")],
+)
+def test_a_computed_duration_is_short(secs: float, text: str) -> None:
+    assert human_secs(secs) == text

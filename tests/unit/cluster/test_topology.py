@@ -113,3 +113,15 @@ def test_an_ipv6_host_has_its_rack_with_or_without_brackets(tmp_path):
     for key in ("[fd00::2]", "fd00::2", "[fd00::2]:2"):
         job = job_of(tmp_path / "racks", {"::1": "a", key: "b"}, **lists)
         assert racks_of_file(job, Cluster.of(job)) == {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
+
+
+def test_a_task_on_this_machine_that_has_no_rack_is_named_without_its_address(tmp_path):
+    (tmp_path / "racks").write_text('{"ps:0": "a", "worker:0": "a"}')
+    job = Job(
+        ps_hosts=("127.0.0.1:1",),
+        worker_hosts=("127.0.0.1:2", "127.0.0.1:3"),
+        rack_file=str(tmp_path / "racks"),
+        update="sync",
+    )
+    with pytest.raises(ConfigError, match='has no rack for worker:1: add "worker:1": "NAME".'):
+        racks_of_file(job, Cluster.of(job))
