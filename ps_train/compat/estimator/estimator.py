@@ -134,7 +134,10 @@ class Estimator:
             return self
         last_step = max_steps if steps is None else start + steps
         step = engines.train(self._program(input_fn, last_step, hooks, saving_listeners))
-        log.info("training ended at global step %d", step)
+        if step > start or self._config.is_chief:
+            log.info("training ended at global step %d", step)
+        else:  # the checkpoints are in the chief's model_dir, and this task's is another one
+            log.info("training ended; the chief tells the global step")
         return self
 
     def evaluate(

@@ -114,19 +114,26 @@ def read_result_step(directory: str) -> int | None:
         return None
 
 
-def advice(directory: str, export_dir: str, step: int) -> list[str]:
+def advice(directory: str, export_dir: str, step: int, is_call: bool = False) -> list[str]:
     """Returns the last lines of a run for the console: how to go on, how to look at it, and what to serve.
 
     Args:
       directory: the model directory.
       export_dir: directory of the exported model, "" if it was not exported.
       step: the last global step.
+      is_call: True for a call of `ps_train.fit`, which has arguments in the place of flags.
     """
-    same = f"the same command with --model_dir={shlex.quote(directory)}"
+    same, go_on, export = (
+        f"the same command with --model_dir={shlex.quote(directory)}",
+        "--max_steps",
+        "--export_dir=DIR",
+    )
+    if is_call:
+        same, go_on, export = f"the same call with model_dir={directory!r}", "max_steps", "export_dir='DIR'"
     base = export_dir if scheme_of(export_dir) else os.path.abspath(export_dir)
     serve = f"tensorflow_model_server --model_base_path={shlex.quote(base)}"
     return [
-        f"to go on:  {same} and --max_steps above {step}",
+        f"to go on:  {same} and {go_on} above {step}",
         f"to look:   {tensorboard_command(directory)}",
-        f"to serve:  {serve if export_dir else f'{same} and --export_dir=DIR writes a SavedModel'}",
+        f"to serve:  {serve if export_dir else f'{same} and {export} writes a SavedModel'}",
     ]

@@ -29,6 +29,7 @@ from ps_train.cluster.membership.records import Outcome, OutcomeKind, TaskStatus
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, LostConnectionError, abandonable
 from ps_train.cluster.sessions.server import device_of
+from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.job_values import described
 from ps_train.data.split import no_examples, no_rows
 from ps_train.engine.checkpoint.export import prepare_export
@@ -436,7 +437,7 @@ class ChiefTraining(WorkerTraining):
             console.line(f"exported {exported}")
             self._tracking.tag("export", exported)
         for line in (
-            advice(self.joined.model_directory.name, job.export_dir, int(step))
+            advice(self.joined.model_directory.name, job.export_dir, int(step), is_call=REPORT_VARIABLE in os.environ)
             if self.prepared.model.gives_advice
             else ()
         ):

@@ -123,5 +123,5 @@ def test_a_task_on_this_machine_that_has_no_rack_is_named_without_its_address(tm
         rack_file=str(tmp_path / "racks"),
         update="sync",
     )
-    with pytest.raises(ConfigError, match='has no rack for worker:1: add "worker:1": "NAME".'):
+    with pytest.raises(ConfigError, match=r'has no rack for worker:1: add "worker:1": "NAME"\.'):
         racks_of_file(job, Cluster.of(job))

@@ -36,6 +36,12 @@ def test_the_advice_names_the_directories_in_a_form_for_the_shell() -> None:
     assert advice("/m", "/exported", 200)[2].endswith("tensorflow_model_server --model_base_path=/exported")
 
 
+def test_a_call_from_python_gets_arguments_in_the_place_of_flags() -> None:
+    go_on, _, serve = advice("/my models/m", "", 200, is_call=True)
+    assert go_on == "to go on:  the same call with model_dir='/my models/m' and max_steps above 200"
+    assert serve == "to serve:  the same call with model_dir='/my models/m' and export_dir='DIR' writes a SavedModel"
+
+
 def test_tensorboard_is_recommended_with_its_installation_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "is_installed", lambda name: name != "tensorboard")
     _, look, _ = advice("/m", "", 200)
