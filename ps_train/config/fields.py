@@ -103,7 +103,8 @@ def check_fields(value: Any, sources: Mapping[str, str]) -> None:
 
 
 def _as_text(field: dataclasses.Field[Any], value: Any) -> str:
-    return f", as the text {str(value)!r}" if kind_of(field) is str and isinstance(value, int) else ""
+    is_number = str(field.type).startswith("int")  # the numbers of `int | str` are given as such
+    return f", as the text {str(value)!r}" if kind_of(field) is str and isinstance(value, int) and not is_number else ""
 
 
 def allowed_values(field: dataclasses.Field[Any]) -> str:
