@@ -19,6 +19,7 @@ Files:
     event_file.py          A file in which the launcher tells the chief of its own events: faults on purpose, and
                              restarts
     gc_control.py          Control of Python's garbage collector, which would slow down the start
+    graph_names.py         Names of a graph as TensorFlow 1 has them: the tensor `NAME:0` of a variable is its value
     hidden_modules.py      Names a user's file that hides a module of Python, or an installed one, from the library
                              that needs it
     http_server.py         A small HTTP server for the status page and for probes

@@ -8,12 +8,15 @@ Both give fields of the Job, as flags do.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.untrusted import UntrustedError, parse_json, read_text, shown
 from ps_train.config.validators import is_number
+
+log = logging.getLogger(__name__)
 
 _LISTS = {"ps": "ps_hosts", "worker": "worker_hosts", "chief": "chief_hosts", "master": "chief_hosts"}
 
@@ -39,7 +42,7 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     It reads `cluster` (or `sparseCluster`) with `ps`, `worker`, and `chief` or the older `master`.  Each is a list of
     addresses or a map of index to address.  It also reads `task` with `type` and `index`, and `model_dir`.  Other keys
     such as `environment` and `rpc_layer` are ignored.  An `evaluator` list is ignored: an evaluator is never a cluster
-    member.
+    member.  So are further jobs, with a warning: they do not train.
 
     Returns:
       Fields of the Job and fields of the Task.
@@ -51,7 +54,11 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     config = _parse_json(text, "TF_CONFIG")
     cluster = _mapping(config.get("cluster", config.get("sparseCluster", {})), "TF_CONFIG cluster")
-    job_fields = _parse_hosts(cluster, "TF_CONFIG cluster")
+    further = [name for name in cluster if name not in (*_LISTS, "evaluator")]
+    if further:
+        log.warning("the tasks of %s (from TF_CONFIG) do not train: they are left out", ", ".join(further))
+    trains = {name: hosts for name, hosts in cluster.items() if name not in further}
+    job_fields = _parse_hosts(trains, "TF_CONFIG cluster")
     if "model_dir" in config:
         if not isinstance(config["model_dir"], str):
             raise ConfigError(f"TF_CONFIG model_dir is {shown(config['model_dir'])}: use the path of a directory.")

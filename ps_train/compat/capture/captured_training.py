@@ -33,7 +33,7 @@ from ps_train.cluster.membership.connect import connect_all_ps
 from ps_train.cluster.membership.records import OUTCOME, Outcome, OutcomeKind
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.captured_model import CapturedModel
-from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of
+from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of, trains_in_cluster
 from ps_train.compat.capture.local_cluster import LocalConfig, local_ps
 from ps_train.compat.capture.program import TRAIN, CaptureError, NanLossError, Program
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
@@ -90,7 +90,7 @@ def train(program: Program) -> int:
     program = dataclasses.replace(program, model_fn=model_fn, input_fn=input_fn)
     malloc.tune_malloc(os.environ)
     with tensor_shapes(of_numbers=True), gc_control.suspended():
-        if program.config.cluster_spec.as_dict():
+        if trains_in_cluster(program.config):
             return _train(program, contextlib.nullcontext())
         own = LocalConfig(program.config)
         try:

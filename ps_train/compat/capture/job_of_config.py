@@ -69,6 +69,13 @@ def has_ps_on_workers(config: Any) -> bool:
     return asks_for_ps_on_workers(getattr(config, "job", None) or {})
 
 
+def trains_in_cluster(config: Any) -> bool:
+    """Returns True if the config's cluster is one for training: a chief or worker alone trains without it."""
+    cluster = config.cluster_spec.as_dict()
+    tasks = sum(len(cluster.get(job, ())) for job in ("chief", "master", "worker", "ps"))
+    return tasks > 1 or (tasks == 1 and has_ps_on_workers(config))
+
+
 def cluster_job(config: Any) -> Job:
     """Returns the part of the job that every task knows, the ps too.
 

@@ -19,7 +19,7 @@ from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership.connect import connect_all_ps
 from ps_train.cluster.membership.presence import Limits
 from ps_train.cluster.sessions.server import session_config, start_server
-from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of
+from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of, trains_in_cluster
 from ps_train.compat.capture.program import TRAIN, Program
 from ps_train.compat.capture.recorded_optimizers import replaced
 from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
@@ -93,7 +93,7 @@ def train_as_script(run: Program) -> int:
       ValueError: there are saving_listeners, and nothing saves.
     """
     config = run.config
-    task = _join_cluster(config) if config.cluster_spec.as_dict() else None
+    task = _join_cluster(config) if trains_in_cluster(config) else None
     with estimator_graph(config, _device_function(config, task)):
         features, labels, input_hooks = features_and_labels(run.input_fn())
         inputs = dense_inputs(features, labels)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec import export_outputs
@@ -95,6 +95,32 @@ def canned(name: str) -> Any:
     if missing := missing_for(f"ps_train.estimator.{name}"):
         raise AttributeError(missing)
     return getattr(package_module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+
+
+def canned_names() -> list[str]:
+    """Returns the names of `canned`; none if a package that they need is missing."""
+    return [] if missing_package() else sorted(_MODULES.keys() - _OTHER_NAMES.keys())
+
+
+def private_name(module: str, name: str) -> Any:
+    """Returns a name of a module of tensorflow-estimator; what ps_train refuses does so when it is called.
+
+    Args:
+      module: as in `package_module`.
+      name: in the module; a private one that is public now is found too.
+    """
+    home = package_module(module)
+    public = name.removeprefix("_")  # such as `_linear_logit_fn_builder` of canned.linear
+    found = getattr(home, name if hasattr(home, name) else public)
+    refused = refusal_of(name.removesuffix("Clustering"))
+    if not refused:
+        return found
+
+    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+        raise ValueError(refused)
+
+    # A class stays one, since programs test for it; they import it also where they do not use it.
+    return type(name, (found,), {"__init__": refuse}) if isinstance(found, type) else refuse
 
 
 def missing_for(name: str) -> str:

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
-from ps_train.compat.capture.job_of_config import ON_WORKERS, has_ps_on_workers
+from ps_train.compat.capture.job_of_config import ON_WORKERS, has_ps_on_workers, trains_in_cluster
 from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
@@ -36,7 +36,7 @@ def train(run: Program) -> int:
     if run.max_steps is not None and run.max_steps <= (start := saved_step(run.model_dir)):
         skip(config)
         return start
-    if config.engine == "tensorflow" or (config.engine == "auto" and not config.cluster_spec.as_dict()):
+    if config.engine == "tensorflow" or (config.engine == "auto" and not trains_in_cluster(config)):
         return _train_as_script(run)
     try:
         return capture.train(run)
@@ -73,7 +73,7 @@ def _with_exact_end(run: Program) -> Program:
 
 def skip(config: Any) -> None:
     """Ends the job of a cluster in which there is nothing to train: the chief tells every ps of its own process."""
-    if config.is_chief and config.cluster_spec.as_dict() and not has_ps_on_workers(config):
+    if config.is_chief and trains_in_cluster(config) and not has_ps_on_workers(config):
         capture.tell_end(config)
 
 

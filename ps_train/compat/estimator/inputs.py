@@ -1,8 +1,9 @@
 """Input functions for arrays and data frames in memory.
 
     input_fn = numpy_input_fn({"x": x}, y, batch_size=64, num_epochs=None, shuffle=True)
+    features, labels = input_fn()
 
-They return a Dataset.  The arrays do not become part of the graph.
+They return the tensors of a batch, the next one at each call of a session.  The arrays do not become part of the graph.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 __all__ = ["numpy_input_fn", "pandas_input_fn"]
 
-_InputFn = Callable[[], tf.data.Dataset]
+_InputFn = Callable[[], Any]
 
 
 class _Reading(NamedTuple):
@@ -64,7 +66,7 @@ def numpy_input_fn(
         if both:
             raise ValueError(f"{both} are names in x and in y: rename them in one of the two.")
     _check_lengths(x, y)
-    return lambda: _batches(x, y, reading)
+    return lambda: _next_of(_batches(x, y, reading))
 
 
 def pandas_input_fn(
@@ -107,7 +109,7 @@ def pandas_input_fn(
             raise ValueError("the indexes of x and y differ: align them, or reset both.")
         y = {name: y[name].to_numpy() for name in y.columns} if hasattr(y, "columns") else y.to_numpy()
     features = {name: x[name].to_numpy() for name in x.columns}
-    return lambda: _batches(features, y, reading)
+    return lambda: _next_of(_batches(features, y, reading))
 
 
 def _checked_shuffle(shuffle: Any) -> bool:
@@ -126,6 +128,11 @@ def _items(part: Any) -> list[tuple[str, np.ndarray]]:
     if part is None:
         return []
     return [(f"[{name!r}]", array) for name, array in part.items()] if isinstance(part, dict) else [("", part)]
+
+
+def _next_of(batches: tf.data.Dataset) -> Any:
+    """Returns the tensors of the next batch; nothing needs to be initialized, as with TensorFlow's queues."""
+    return v1.data.make_one_shot_iterator(batches).get_next()
 
 
 def _batches(x: Any, y: Any, reading: _Reading) -> tf.data.Dataset:

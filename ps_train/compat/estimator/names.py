@@ -19,6 +19,7 @@ from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 from ps_train.compat.estimator.spec.warm_start import VocabInfo, WarmStartSettings
 from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
+from ps_train.compat.train.stop_at_step import StopAtStepHook
 
 CheckpointSaverHook = _v1.train.CheckpointSaverHook
 CheckpointSaverListener = _v1.train.CheckpointSaverListener
@@ -35,7 +36,6 @@ SessionRunContext = _v1.train.SessionRunContext
 SessionRunHook = _v1.train.SessionRunHook
 SessionRunValues = _v1.train.SessionRunValues
 StepCounterHook = _v1.train.StepCounterHook
-StopAtStepHook = _v1.train.StopAtStepHook
 SummarySaverHook = _v1.train.SummarySaverHook
 
 __all__ = [

@@ -11,6 +11,8 @@ It does not train.
 Files:
 
     absent_names.py           Names of TensorFlow 1 that are absent, and what to use instead
+    classic_modules.py        Classes that a program reaches under two names: by `tf.train`, and by the private module
+                                that had them
     contrib.py                The modules of `tf.contrib`, with the functions that programs for clusters use
     contrib_crf.py            The functions of `tf.contrib.crf`: a conditional random field over the tags of a sequence
     contrib_data.py           The functions of `tf.contrib.data` that `tf.data` has under other names
@@ -37,6 +39,8 @@ Files:
     estimator_modules.py      The modules of TensorFlow 1's Estimators, which libraries import one by one
     facade.py                 A facade of TensorFlow 1: a script's own `import tensorflow as tf` finds the names that
                                 it was written for
+    hparam_messages.py        The message `HParamDef` of `tf.contrib.training`, in which programs for TensorFlow 1 store
+                                hyperparameters
     layer_variables.py        Variables, scopes and activations that the layers of TensorFlow 1 have in common
     layers.py                 TensorFlow 1's `tf.layers` on `tf.get_variable`: dense, dropout and flatten
     layers_convolution.py     TensorFlow 1's convolutions and poolings of `tf.layers`, on `tf.get_variable`
@@ -52,4 +56,6 @@ Files:
                                 import them
     old_names.py              Names of TensorFlow before 1.0, under which it still has the same functions
     refused_use.py            Classes and functions that say what to write when they are used
+    variables.py              Variables of TensorFlow 1: each one is a `tf.Variable`, and an imported graph gives values
+                                by their names
 """

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import summaries_of_writers
+from ps_train.compat.estimator.canned import refusal_of
 from ps_train.compat.tf1 import (
     contrib_crf,
     contrib_data,
@@ -30,6 +31,7 @@ from ps_train.compat.tf1 import (
     contrib_rnn,
     contrib_seq2seq,
     contrib_tpu,
+    hparam_messages,
     legacy,
     mnist_input,
     old_names,
@@ -114,6 +116,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
       estimator: returns the module `tf.estimator`, whose names `tf.contrib.estimator` has as well.
     """
     hparam = ContribModule(f"{_NAME}.training.hparam", public_names(contrib_hparams))
+    messages = ContribModule(f"{_NAME}.training.hparam_pb2", public_names(hparam_messages))
     parts: dict[str, tuple[Mapping[str, Any], Source | None]] = {
         "crf": (public_names(contrib_crf), None),
         "data": (public_names(contrib_data), NamesOf(v1.data.experimental, v1.data)),
@@ -136,7 +139,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "predictor": (public_names(contrib_predictor), None),
         "rnn": (_rnn(), legacy.NamesOfKeras("rnn_cell")),
         "tpu": (public_names(contrib_tpu) | contrib_refused.TPU | {"bfloat16_scope": v1.tpu.bfloat16_scope}, None),
-        "training": (public_names(contrib_hparams) | {"hparam": hparam}, None),
+        "training": (public_names(contrib_hparams) | {"hparam": hparam, "hparam_pb2": messages}, None),
         "util": (_util(), None),
     }
     modules = {name: ContribModule(f"{_NAME}.{name}", *part) for name, part in parts.items()}
@@ -162,6 +165,8 @@ class _NamesOfEstimator:
 
     def find(self, name: str) -> Any:
         """Returns the value of a name; AttributeError: there is none."""
+        if refused := refusal_of(name):
+            raise NotInstalledError(refused)
         module = self._estimator()
         return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
 

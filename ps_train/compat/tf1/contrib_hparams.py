@@ -2,6 +2,7 @@
 
 hparams = HParams(learning_rate=0.1, hidden_units=[64, 32])
 hparams.parse("learning_rate=0.3,hidden_units=[128,64]")
+HParams(hparam_def=hparams.to_proto())      # the same
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import numbers
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from ps_train.compat.tf1 import hparam_messages
 
 __all__ = ["HParams", "parse_values"]
 
@@ -25,20 +28,19 @@ class HParams:
     """Hyperparameters as attributes, each of which keeps its type.
 
     Args:
-      hparam_def: must be None; messages of hyperparameters are not read.
+      hparam_def: a message with further hyperparameters, an `HParamDef`.
       model_structure: any value of the program.
       **kwargs: the hyperparameters; a list has values of one type.
 
     Raises:
-      ValueError: hparam_def is given, a name is one of this class, or a list is empty.
+      ValueError: a name is one of this class or stands twice, or a list is empty.
     """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
-        if hparam_def is not None:
-            raise ValueError("hparam_def of HParams is not supported: give the hyperparameters by name")
         self._types: dict[str, tuple[type, bool]] = {}
         self._model_structure = model_structure
-        for name, value in kwargs.items():
+        given = {} if hparam_def is None else hparam_messages.values_of(hparam_def)
+        for name, value in [*given.items(), *kwargs.items()]:
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
@@ -123,8 +125,35 @@ class HParams:
         return {name: getattr(self, name) for name in self._types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns a hyperparameter, or `default` if there is none of this name."""
-        return getattr(self, key) if key in self._types else default
+        """Returns a hyperparameter, or `default` if there is none of this name.
+
+        Raises:
+          ValueError: the default is not of the hyperparameter's type.
+        """
+        if key not in self._types:
+            return default
+        kind, is_list = self._types[key]
+        if default is not None:
+            if isinstance(default, list) != is_list:
+                raise ValueError(
+                    f"the hyperparameter {key!r} {'is' if is_list else 'is not'} a list, and the default is {default!r}"
+                )
+            for each in default if is_list else [default]:
+                _cast(key, kind, each)
+        return getattr(self, key)
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Returns the hyperparameters as an `HParamDef`; `export_scope` is not used.
+
+        Raises:
+          ValueError: a value is neither an int, a float, a bool nor a text.
+        """
+        return hparam_messages.message_of({name: (getattr(self, name), *self._types[name]) for name in self._types})
+
+    @staticmethod
+    def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
+        """Returns the hyperparameters of an `HParamDef`; `import_scope` is not used."""
+        return HParams(hparam_def=hparam_def)
 
     def get_model_structure(self) -> Any:
         """Returns the value that was given as `model_structure`."""

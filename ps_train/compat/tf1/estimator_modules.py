@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ps_train.compat.estimator import early_stopping, experimental, export, inputs, names
-from ps_train.compat.estimator.canned import missing_for, package_module, refusal_of
+from ps_train.compat.estimator.canned import canned_names, missing_for, package_module, private_name, refusal_of
 from ps_train.compat.estimator.spec import best_exporter, eval_listener, exporter
 from ps_train.compat.estimator.spec.stock_package import package_locations
 from ps_train.compat.estimator.train_and_evaluate import check_eval_spec
@@ -26,6 +26,7 @@ from ps_train.compat.estimator.training_executor import TrainingExecutor
 from ps_train.compat.tf1 import contrib_tpu
 from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, public_names
+from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.tf1.moved_modules import estimator_export
 
 _PACKAGE = "tensorflow_estimator"
@@ -70,7 +71,7 @@ _OWN: dict[str, Mapping[str, Any]] = {
     "hooks.hooks": _of(early_stopping, ["make_stop_at_checkpoint_step_hook"]),
     "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
     "estimator_export": {"estimator_export": estimator_export},
-    "estimator_lib": {**public_names(names), "export": export, "inputs": inputs},
+    "estimator_lib": public_names(names),
     "export.export": public_names(export),
     "export.export_lib": public_names(export),
     "export.export_output": _of(export, [name for name in export.__all__ if name.endswith("Output")]),
@@ -141,7 +142,8 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             refuse_import(fullname, f"{fullname}: {refused}")
             return None
         if name not in _OWN and not _is_package(name) and not _path_of(name).with_suffix(".py").is_file():
-            refuse_import(fullname, missing_for(fullname))
+            refused = refusal_of(name.rpartition(".")[2])  # a name of a module that is none
+            refuse_import(fullname, refused or missing_for(fullname))
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(name))
 
@@ -151,6 +153,9 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name is None:
             return ContribModule(spec.name, {"estimator": self._estimator()} if spec.name == _PACKAGE else {})
 
+        if name == "estimator_lib":
+            of_estimator = _of(self._estimator(), ["experimental", "export", "inputs"])
+            return ContribModule(spec.name, {**_OWN[name], **of_estimator}, _NamesOfLibrary(self._estimator))
         return ContribModule(spec.name, _OWN.get(name, {}), _NamesOfPackage(name))
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -162,6 +167,29 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if fullname == root or fullname.startswith(f"{root}."):
                 return fullname[len(root) + 1 :]
         return None
+
+
+class _NamesOfLibrary:
+    """The canned models of `tf.estimator`, which `estimator_lib` has as well.
+
+    Args:
+      estimator: returns the module `tf.estimator`.
+    """
+
+    def __init__(self, estimator: Callable[[], types.ModuleType]) -> None:
+        self._estimator = estimator
+
+    def find(self, name: str) -> Any:
+        """Returns the value of a name; the errors are those of `ContribModule`."""
+        if refused := refusal_of(name):
+            raise NotInstalledError(refused)
+        if name not in canned_names():
+            raise AttributeError(name)
+        return getattr(self._estimator(), name)
+
+    def listed(self) -> list[str]:
+        """Returns the names."""
+        return canned_names()
 
 
 class _NamesOfPackage:
@@ -178,9 +206,7 @@ class _NamesOfPackage:
         """Returns the value of a name; AttributeError: there is none."""
         if not self._is_there():
             raise AttributeError(name)
-        module = package_module(self._name)
-        made_public = name.removeprefix("_")  # such as `_linear_logit_fn_builder` of canned.linear
-        return getattr(module, name if hasattr(module, name) else made_public)
+        return private_name(self._name, name)
 
     def listed(self) -> list[str]:
         """Returns the module's names."""

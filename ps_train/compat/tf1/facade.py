@@ -29,6 +29,7 @@ from ps_train.base.graph_names import give_values_by_name
 from ps_train.base.private_tf import lock_additions
 from ps_train.compat.tf1 import layers, legacy, lost_names, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal, refuse_import
+from ps_train.compat.tf1.classic_modules import share_classes
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
 from ps_train.compat.tf1.lazy_module import LazyModule, own_names
@@ -253,6 +254,7 @@ def install() -> Facade:
         _register(module)
     sys.meta_path[:0] = [EstimatorModules(_NAME, _estimator), _ScriptModules(), _OwnModules()]
     MovedModules(_NAME).install()
+    share_classes()
     _free_flags_of_absl()
     _take_other_sizes()
     lost_names.restore()

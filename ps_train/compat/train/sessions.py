@@ -183,7 +183,17 @@ def _accepted(session: Any) -> Any:
     return session
 
 
-class Session(_RepeatingSession):
+class _AnySession(type):
+    """The class of `Session`, for which every session of TensorFlow is one: hooks and managers give such."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, v1.Session) if cls is Session else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return issubclass(subclass, v1.Session) if cls is Session else super().__subclasscheck__(subclass)
+
+
+class Session(_RepeatingSession, metaclass=_AnySession):
     """A session as `tf.compat.v1.Session` that waits for no worker of the cluster without work in its graph.
 
     Args:

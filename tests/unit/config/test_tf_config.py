@@ -135,10 +135,10 @@ class TestTfConfig:
         assert "task" in message
         assert "object" in message
 
-    def test_an_unknown_job_of_the_cluster_is_refused_with_the_known_ones(self):
-        message = tf_config_refusal({"cluster": {"server": ["p:1"]}})
-        assert "'server'" in message
-        assert "ps, worker, chief" in message
+    def test_further_jobs_of_the_cluster_are_left_out_with_a_warning(self, caplog):
+        cluster = {"server": ["s:1"], "ps": ["p:1"], "data": {"7": "d:1"}, "odd": 3}
+        assert parse_tf_config(json.dumps({"cluster": cluster})) == ({"ps_hosts": ("p:1",)}, {})
+        assert "the tasks of server, data, odd (from TF_CONFIG) do not train" in caplog.text
 
     @pytest.mark.parametrize("hosts", ["p:1", 3, None, [1], [["p:1"]]])
     def test_hosts_that_are_no_list_of_addresses_are_refused(self, hosts):

@@ -5,6 +5,7 @@ cluster = read_cluster_config(os.environ.get("TF_CONFIG", ""))      # cluster.ta
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from typing import Any
@@ -15,6 +16,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.tf_config import parse_tf_config
 
 _CHIEFS = ("chief", "master")
+_TRAINERS = (*_CHIEFS, "worker", "ps")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +58,7 @@ def read_cluster_config(text: str) -> ClusterConfig:
       TypeError: `service` is not a dict.
     """
     try:
-        parse_tf_config(text)
+        parse_tf_config(_without_further_task(text))
     except ConfigError as error:
         raise ValueError(str(error)) from None
     config = json.loads(text) if text.strip() else {}
@@ -70,6 +72,16 @@ def read_cluster_config(text: str) -> ClusterConfig:
     task = config.get("task", {})
     found = _in_cluster(hosts, task, config) if hosts else _alone(task, config)
     return dataclasses.replace(found, service=service, model_dir=model_dir)
+
+
+def _without_further_task(text: str) -> str:
+    """Returns a TF_CONFIG without its task, if this is one of a job of the cluster that does not train."""
+    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
+        config = json.loads(text)
+        name = config["task"].get("type")
+        if name in config.get("cluster", {}) and name not in (*_TRAINERS, "evaluator"):
+            return json.dumps({key: value for key, value in config.items() if key != "task"})
+    return text
 
 
 def _indexed(addresses: Any) -> dict[int, str]:
@@ -110,7 +122,8 @@ def _in_cluster(hosts: dict[str, dict[int, str]], task: dict[str, Any], config: 
     if index not in hosts.get(name, {}):
         raise ValueError(f"TF_CONFIG task {name}:{index} is not in the cluster of TF_CONFIG ({shown}): use one of it.")
     single = sum(map(len, hosts.values())) == 1
-    order = [(job, i) for job in (*_CHIEFS, "worker", "ps") for i in sorted(hosts.get(job, {}))]
+    between = sorted({"worker", *hosts} - {*_CHIEFS, "ps"})
+    order = [(job, i) for job in (*_CHIEFS, *between, "ps") for i in sorted(hosts.get(job, {}))]
     return ClusterConfig(
         tf.train.ClusterSpec(hosts),
         name,

@@ -35,16 +35,14 @@ def complete_config(config: Any, model_dir: Any) -> RunConfig:
 
     Args:
       config: a RunConfig.
-      model_dir: the directory that the Estimator is given; None: that of the RunConfig.
+      model_dir: the directory that the Estimator is given; None or "", a flag's usual default: that of the RunConfig.
 
     Raises:
-      ValueError: the config is something else, the directory is empty, or there are two different ones.
+      ValueError: the config is something else, or there are two different directories.
     """
     if not isinstance(config, RunConfig):
         raise ValueError(f"config must be a RunConfig, not {type(config).__name__}: use RunConfig(...).")
-    given = None if model_dir is None else tf.compat.as_str(os.fspath(model_dir))
-    if given == "":
-        raise ValueError("model_dir is empty: give a directory, or None for a temporary one.")
+    given = tf.compat.as_str(os.fspath(model_dir)) if model_dir else None
     if given and config.model_dir and given != config.model_dir:
         raise ValueError(f"model_dir={given} is not that of the RunConfig, {config.model_dir}: give one of them.")
     changes: dict[str, Any] = {"model_dir": given or config.model_dir}
@@ -100,38 +98,9 @@ _CHECKS = {
 _REFUSED = ("train_distribute", "eval_distribute", "experimental_distribute")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class RunConfig:
-    """Settings of an Estimator's runs; immutable.  `replace` returns a changed copy.
-
-    Args:
-      model_dir: directory of checkpoints, events and exports; by default that of TF_CONFIG, if it has one.
-      tf_random_seed: seed of the graph.
-      save_summary_steps: write the summaries every so many steps; 0 or None: never.
-      save_checkpoints_steps: save a checkpoint every so many steps.
-      save_checkpoints_secs: save a checkpoint every so many seconds; 600 if neither is given, never if both are None.
-      session_config: settings of the sessions; in a cluster by default one with device filters.
-      keep_checkpoint_max: number of checkpoints to keep; 0 or None: all.
-      keep_checkpoint_every_n_hours: one checkpoint of every so many hours is kept for good.
-      log_step_count_steps: log loss and speed every so many steps; None: never.
-      train_distribute: refused, as are eval_distribute and experimental_distribute.
-      device_fn: returns the device of an operation; for the engine "tensorflow".
-      protocol: "grpc" or None.
-      experimental_max_worker_delay_secs: accepted without effect; workers start at once.
-      session_creation_timeout_secs: seconds that a worker waits for its session.
-      checkpoint_save_graph_def: True to write the graph beside the checkpoints.
-      engine: "ps_train", "tensorflow" (replica_device_setter and a monitored session), or "auto": the first that can.
-      job: further flags of ps_train by name, for example `{"update": "sync"}`.
-
-    Attributes:
-      cluster_spec: the cluster; see `ClusterConfig` for this one and the following ones.
-      task_type, task_id, master, evaluation_master, is_chief, num_ps_replicas, num_worker_replicas,
-        global_id_in_cluster, service: the place of this process in the cluster.
-
-    Raises:
-      ValueError: a value, or TF_CONFIG, is invalid.
-      TypeError: `service` in TF_CONFIG is not a dict.
-    """
+@dataclasses.dataclass(eq=False, repr=False)
+class _Settings:
+    """The settings of a RunConfig; see there."""
 
     model_dir: Any = None
     tf_random_seed: int | None = None
@@ -165,6 +134,45 @@ class RunConfig:
     service: dict[str, Any] | None = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        """Sets the other attributes, and checks all; see `RunConfig`."""
+        raise NotImplementedError
+
+
+class RunConfig(_Settings):
+    """Settings of an Estimator's runs, which do not change; `replace` returns a changed copy.
+
+    A program may set attributes of its own, which a model_fn finds in its argument `config`, and derive classes.
+
+    Args:
+      model_dir: directory of checkpoints, events and exports; by default that of TF_CONFIG, if it has one.
+      tf_random_seed: seed of the graph.
+      save_summary_steps: write the summaries every so many steps; 0 or None: never.
+      save_checkpoints_steps: save a checkpoint every so many steps.
+      save_checkpoints_secs: save a checkpoint every so many seconds; 600 if neither is given, never if both are None.
+      session_config: settings of the sessions; in a cluster by default one with device filters.
+      keep_checkpoint_max: number of checkpoints to keep; 0 or None: all.
+      keep_checkpoint_every_n_hours: one checkpoint of every so many hours is kept for good.
+      log_step_count_steps: log loss and speed every so many steps; None: never.
+      train_distribute: refused, as are eval_distribute and experimental_distribute.
+      device_fn: returns the device of an operation; for the engine "tensorflow".
+      protocol: "grpc" or None.
+      experimental_max_worker_delay_secs: accepted without effect; workers start at once.
+      session_creation_timeout_secs: seconds that a worker waits for its session.
+      checkpoint_save_graph_def: True to write the graph beside the checkpoints.
+      engine: "ps_train", "tensorflow" (replica_device_setter and a monitored session), or "auto": the first that can.
+      job: further flags of ps_train by name, for example `{"update": "sync"}`.
+
+    Attributes:
+      cluster_spec: the cluster; see `ClusterConfig` for this one and the following ones.
+      task_type, task_id, master, evaluation_master, is_chief, num_ps_replicas, num_worker_replicas,
+        global_id_in_cluster, service: the place of this process in the cluster.
+
+    Raises:
+      ValueError: a value, or TF_CONFIG, is invalid.
+      TypeError: `service` in TF_CONFIG is not a dict.
+    """
+
+    def __post_init__(self) -> None:
         cluster = read_cluster_config(os.environ.get("TF_CONFIG", ""))
         steps, secs = self.save_checkpoints_steps, self.save_checkpoints_secs
         if steps is _UNSET and secs is _UNSET:
@@ -177,6 +185,15 @@ class RunConfig:
         }
         places = {field.name: getattr(cluster, field.name) for field in dataclasses.fields(cluster)}
         self._set(places | changes)
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in {field.name for field in dataclasses.fields(self)}:
+            object.__setattr__(self, name, value)
+        elif "_is_made" in vars(self):
+            raise AttributeError(f"{name} of a RunConfig cannot be set: use config.replace({name}=...).")
+        elif not isinstance(getattr(type(self), name, None), property):  # of a derived class, which knows better
+            object.__setattr__(self, name, value)
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with other values; a new save_checkpoints_steps clears _secs, and the other way round.
@@ -197,7 +214,8 @@ class RunConfig:
 
     def _set(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
-            object.__setattr__(self, name, _plain_path(value) if name == "model_dir" else value)
+            if not isinstance(getattr(type(self), name, None), property):  # of a derived class, which knows better
+                object.__setattr__(self, name, _plain_path(value) if name == "model_dir" else value)
         for name, check in _CHECKS.items():
             if not check.holds(getattr(self, name)):
                 raise ValueError(f"{name}={getattr(self, name)!r} is not valid: use {check.allowed}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import numpy as np
@@ -11,7 +12,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
+from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.compat.estimator.spec.train_spec import TrainSpec
+from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
 from tests.support.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
 
 
@@ -66,9 +70,19 @@ def test_point_45_without_a_model_dir_there_is_a_temporary_one_and_a_warning(tmp
     assert f"no model_dir is given: the model is kept in {made.model_dir}" in caplog.text
 
 
-def test_point_45_an_empty_model_dir_is_refused():
-    with pytest.raises(ValueError, match="model_dir is empty"):
-        Estimator(model_fn, "")
+def test_point_45_an_empty_model_dir_is_a_flag_that_was_not_given(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert pathlib.Path(Estimator(model_fn, "").model_dir).parent == tmp_path
+    assert Estimator(model_fn, "", RunConfig(model_dir=str(tmp_path))).model_dir == str(tmp_path)
+
+
+@pytest.mark.parametrize("task", ["chief", "master", "worker"])
+def test_a_cluster_of_one_task_trains_alone(tmp_path, monkeypatch, task):
+    cluster = {task: ["localhost:1"], "evaluator": ["localhost:2"], "data_server": ["localhost:3"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": task, "index": 0}}))
+    made = Estimator(model_fn, str(tmp_path))
+    train_and_evaluate(made, TrainSpec(once, max_steps=1), EvalSpec(once, steps=1))
+    assert made.get_variable_value("global_step") == 1
 
 
 def test_sessions_may_place_operations_softly_unless_the_user_decides(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ps_train.compat.tf1.contrib_hparams import HParams, parse_values
+from ps_train.compat.tf1.hparam_messages import HParamDef
 
 
 def made():
@@ -24,6 +25,33 @@ def test_hyperparameters_are_attributes():
     assert copy.deepcopy(found).values() == {"rate": 0.2, "units": 3}
     found.del_hparam("rate")
     assert found.values() == {"units": 3} and repr(found) == "HParams([('units', 3)])"
+
+
+def test_a_default_has_the_type_of_the_hyperparameter():
+    found = made()
+    assert (found.get("rate", 1), found.get("units", [1]), found.get("name", "b"), found.get("x", [])) == (
+        0.1,
+        [64, 32],
+        "a",
+        [],
+    )
+    for name, default in (("steps", "text"), ("steps", 1.5), ("units", 3), ("rate", [0.1]), ("units", ["a"])):
+        with pytest.raises(ValueError, match=f"the hyperparameter '{name}'|for the hyperparameter '{name}'"):
+            found.get(name, default)
+
+
+def test_a_message_has_them_all():
+    given = HParams(rate=0.5, units=[64, 32], name="ä", deep=True, steps=2**40, flags=[True, False], names=["a", "b"],
+                    rates=[0.5])  # fmt: skip
+    stored = given.to_proto().SerializeToString()
+    message = HParamDef.FromString(stored)
+    assert message.hparam["steps"].int64_value == 2**40 and message.hparam["names"].bytes_list.value == [b"a", b"b"]
+    assert HParams(hparam_def=message, more=1).values() == {**given.values(), "more": 1}
+    assert HParams.from_proto(message).values() == given.values()
+    # 1.15 wrote this for HParams(a=1): field 1, a map whose value has the int64 in its field 1.
+    assert HParams(a=1).to_proto().SerializeToString() == b"\n\x07\n\x01a\x12\x02\x08\x01"
+    with pytest.raises(ValueError, match="'call' of type function cannot be in a message"):
+        HParams(call=lambda: 1).to_proto()
 
 
 def test_a_text_sets_them():

@@ -21,6 +21,16 @@ def without_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A finder of modules below `classic.python.estimator`, and no tensorflow-estimator."""
     monkeypatch.setattr(estimator_modules, "package_locations", list)
     monkeypatch.setattr(canned, "missing_package", lambda: "tensorflow-estimator is not installed")
+    yield from _with_finder(monkeypatch)
+
+
+@pytest.fixture
+def with_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same finder, and the package."""
+    yield from _with_finder(monkeypatch)
+
+
+def _with_finder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "meta_path", [EstimatorModules(ROOT, lambda: estimator), *sys.meta_path])
     for name in (ROOT, f"{ROOT}.python"):
         monkeypatch.setitem(sys.modules, name, type(sys)(name))
@@ -51,3 +61,29 @@ def test_other_modules_say_which_package_to_install(without_package: None, name:
 def test_what_ps_train_does_not_do_is_refused(without_package: None, name: str, text: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=text):
         importlib.import_module(f"{ROOT}.python.estimator.{name}")
+
+
+def test_estimator_lib_has_the_names_of_tf_estimator(with_package: None) -> None:
+    library = importlib.import_module(f"{ROOT}.python.estimator.estimator_lib")
+    for name in ("DNNClassifier", "LinearRegressor", "Estimator", "StopAtStepHook", "experimental", "inputs"):
+        assert getattr(library, name) is getattr(estimator, name) and name in library.__all__
+    with pytest.raises(AttributeError, match="InMemoryEvaluatorHook is not there, since it evaluates in the process"):
+        _ = library.InMemoryEvaluatorHook
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("canned.kmeans", "KMeansClustering"),
+        ("canned.linear", "LinearSDCA"),
+        ("canned.rnn", "RNNClassifier"),
+        ("canned.saved_model_estimator", "SavedModelEstimator"),
+        ("export.export", "build_raw_supervised_input_receiver_fn"),
+        ("hooks.hooks", "InMemoryEvaluatorHook"),
+    ],
+)
+def test_a_refused_name_is_imported_and_says_why_when_it_is_used(with_package: None, module: str, name: str) -> None:
+    found = getattr(importlib.import_module(f"{ROOT}.python.estimator.{module}"), name)
+    assert found.__name__ == name or not isinstance(found, type)
+    with pytest.raises(ValueError, match=r"is not there, since .*: .*\.$"):
+        found(None)

@@ -50,6 +50,19 @@ def test_point_2_without_a_cluster_another_task_is_refused(config_in, task):
         config_in({"task": {"type": task[0], "index": task[1]}})
 
 
+def test_further_jobs_stand_between_the_chief_and_the_ps_and_do_not_train(config_in):
+    cluster = {**CLUSTER, "data_server": ["d:1", "d:2"], "zoo": ["z:1"]}
+    ids = {
+        f"{name}:{index}": config_in({"cluster": cluster, "task": {"type": name, "index": index}}).global_id_in_cluster
+        for name, hosts in cluster.items()
+        for index in range(len(hosts))
+    }
+    order = ["chief:0", "data_server:0", "data_server:1", "worker:0", "worker:1", "worker:2", "zoo:0", "ps:0", "ps:1"]
+    assert sorted(ids, key=ids.get) == order
+    config = config_in({"cluster": cluster, "task": {"type": "data_server", "index": 1}})
+    assert (config.num_worker_replicas, config.num_ps_replicas, config.is_chief) == (4, 2, False)
+
+
 @pytest.mark.parametrize(
     ("task", "index", "is_chief", "master"),
     [("chief", 0, True, "a:1"), ("worker", 0, False, "c:1"), ("worker", 2, False, "c:3"), ("ps", 1, False, "b:2")],

@@ -63,19 +63,27 @@ def test_a_path_object_is_a_model_dir(tmp_path):
     assert RunConfig().replace(model_dir=pathlib.Path("/n")).model_dir == "/n"
 
 
-def test_values_cannot_be_assigned_and_subclasses_may_add_their_own():
+def test_programs_set_values_of_their_own_and_derive_classes():
     class Own(RunConfig):
         def __init__(self, own, **values):
+            self.before = own
             super().__init__(**values)
             self.own = own
 
+        @property
+        def save_summary_steps(self):
+            return 7
+
     config = Own(3, model_dir="/m")
-    assert (config.own, config.model_dir) == (3, "/m")
-    assert config.replace(tf_random_seed=1).own == 3
-    with pytest.raises(AttributeError):
-        config.model_dir = "/n"
-    with pytest.raises(AttributeError):
-        RunConfig().model_dir = "/n"
+    config.later = 4
+    changed = config.replace(tf_random_seed=1)
+    assert [(each.before, each.own, each.later, each.save_summary_steps) for each in (config, changed)] == [
+        (3, 3, 4, 7)
+    ] * 2
+    assert (type(changed), changed.model_dir, changed.tf_random_seed) == (Own, "/m", 1)
+    for each in (config, RunConfig()):
+        with pytest.raises(AttributeError, match=r"model_dir of a RunConfig cannot be set: use config\.replace"):
+            each.model_dir = "/n"
 
 
 def test_point_13_the_model_dir_of_tf_config_is_used(config_in):

@@ -1,0 +1,174 @@
+"""Runs one test file of a peer in this process, under what `--compat` installs: `python -m tests.peers.suite FILE OUT`.
+
+It writes a line of JSON to OUT at the beginning and the end of each test: the name, and then the outcome with the
+error.  Texts of exceptions are not compared, since ps_train has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import pathlib
+import random
+import signal
+import sys
+import traceback
+import types
+import unittest
+from collections.abc import Iterator
+from typing import Any
+
+_TEST_SECS = 60
+_FOLDERS = {"tensorflow.python.training": "tensorflow/python/training"}
+"""Packages whose modules for tests are in the folder of the peer alone."""
+
+
+class _TooLongError(Exception):
+    """A test has not ended in time."""
+
+
+class _Result(unittest.TestResult):
+    """The outcomes, written as they come.
+
+    Args:
+      file: the open file.
+    """
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file, self._outcome, self._error = file, "right", ""
+
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        self._outcome, self._error = "right", ""
+        self._write(test=_name(test))
+        signal.alarm(_TEST_SECS)
+
+    def stopTest(self, test: Any) -> None:
+        signal.alarm(0)
+        self._write(test=_name(test), outcome=self._outcome, error=self._error)
+        super().stopTest(test)
+
+    def addError(self, test: Any, err: Any) -> None:
+        self._fail(err)
+
+    def addFailure(self, test: Any, err: Any) -> None:
+        self._fail(err)
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self._fail(err)
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self._outcome, self._error = "skipped", reason
+
+    def _fail(self, err: Any) -> None:
+        last = traceback.extract_tb(err[2])[-1]
+        text = " ".join(str(err[1]).split())[:300]
+        self._outcome, self._error = "wrong", f"{err[0].__name__}: {text} ({last.filename}:{last.lineno})"
+
+    def _write(self, **values: str) -> None:
+        print(json.dumps(values), file=self._file, flush=True)
+
+
+def _name(test: Any) -> str:
+    return str(test.id()).partition(".")[2]
+
+
+@contextlib.contextmanager
+def _raising(case: Any, error: Any) -> Iterator[Any]:
+    with unittest.TestCase.assertRaises(case, error) as context:
+        yield context
+
+
+def _forgive_texts() -> None:
+    """Makes the assertions on texts of exceptions, under all names that they had, such on classes alone."""
+    import tensorflow as tf
+
+    def raises(case: Any, error: Any, text: Any = None, function: Any = None, *args: Any, **named: Any) -> Any:
+        for name in ("msg", "expected_regex", "expected_regexp"):
+            named.pop(name, None)
+        if function is None:
+            return _raising(case, error)
+        with _raising(case, error):
+            function(*args, **named)
+        return None
+
+    def raises_op_error(case: Any, text: Any) -> Any:
+        return _raising(case, tf.errors.OpError)
+
+    def raises_with_predicate(case: Any, error: Any, predicate: Any) -> Any:
+        return _raising(case, error if isinstance(error, type) else Exception)
+
+    for owner in (unittest.TestCase, tf.test.TestCase):
+        for name in ("assertRaisesRegex", "assertRaisesRegexp"):
+            setattr(owner, name, raises)
+        owner.assertRaisesOpError = raises_op_error
+        owner.assertRaisesWithPredicateMatch = raises_with_predicate
+    lost = {"assertItemsEqual": "assertCountEqual", "assertEquals": "assertEqual", "assertNotEquals": "assertNotEqual",
+            "assertRegexpMatches": "assertRegex", "assert_": "assertTrue"}  # fmt: skip
+    for name, now in lost.items():
+        if not hasattr(unittest.TestCase, name):
+            setattr(unittest.TestCase, name, getattr(unittest.TestCase, now))
+
+
+def _give_modules_of_tests(root: pathlib.Path) -> None:
+    """Lets a test import the modules for tests that are beside it, and that no package has."""
+    for package, folder in _FOLDERS.items():
+        if (root / folder).is_dir():
+            importlib.import_module(package).__path__.append(str(root / folder))
+    util = root / "tensorflow/contrib/testing/python/framework/util_test.py"
+    if util.is_file():
+        name = "tensorflow.contrib.testing.python.framework"
+        parts = name.split(".")
+        for length in range(3, len(parts) + 1):
+            sys.modules.setdefault(".".join(parts[:length]), types.ModuleType(".".join(parts[:length])))
+        sys.modules[name].util_test = _loaded(f"{name}.util_test", util)  # type: ignore[attr-defined]
+
+
+def _loaded(name: str, path: pathlib.Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _stop(signum: int, frame: Any) -> None:
+    raise _TooLongError(f"no end in {_TEST_SECS}s")
+
+
+def main(file: str, out: str) -> int:
+    path = pathlib.Path(file).resolve()
+    parts = path.parts
+    top = next(part for part in ("tensorflow_estimator", "tensorflow") if part in parts)
+    root = pathlib.Path(*parts[: len(parts) - 1 - parts[::-1].index(top)])
+
+    from ps_train.compat.tf1 import facade
+
+    facade.install()
+    from absl import flags
+
+    flags.FLAGS(["suite"])
+    random.seed(1)
+    signal.signal(signal.SIGALRM, _stop)
+    with open(out, "w") as lines:
+        _forgive_texts()
+        try:
+            _give_modules_of_tests(root)
+            tests = unittest.defaultTestLoader.loadTestsFromModule(_loaded(path.stem, path))
+        except BaseException as error:
+            text = " ".join(str(error).split())[:300]
+            print(
+                json.dumps({"test": "*", "outcome": "cannot run", "error": f"{type(error).__name__}: {text}"}),
+                file=lines,
+            )
+            return 1
+        tests.run(_Result(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
