@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import (  # type: ignore[import-untyped]  # a part of TensorFlow
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+)
 
 __all__ = ["HParamDef"]
 

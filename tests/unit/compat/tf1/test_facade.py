@@ -17,7 +17,7 @@ def output_of(code, directory):
     path = directory / "script.py"
     path.write_text(INSTALL + code)
     done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=100, cwd=directory, env=environment()
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=300, cwd=directory, env=environment()
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()
