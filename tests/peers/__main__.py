@@ -132,6 +132,7 @@ def main() -> int:
             if not given.write:
                 print(f"  {line}", flush=True)
         if given.write:
+            expected = read_expected()  # another run may have written
             others = {key: outcome for key, outcome in expected.items() if key[0] != name}
             expected = others | {key: kept(outcome, expected.get(key)) for key, outcome in of_suite.items()}
             write_expected(expected)

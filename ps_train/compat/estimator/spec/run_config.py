@@ -261,16 +261,18 @@ def _check_job(job: Mapping[str, Any] | None) -> None:
 
 
 def _filtered_session_config(cluster: ClusterConfig) -> v1.ConfigProto | None:
-    """Returns a session config in which a task sees only the ps and itself; None without a cluster."""
-    if not cluster.cluster_spec:
-        return None
+    """Returns a session config in which a task sees only the ps and itself; None for a task that does not train."""
     filters = {
+        "chief": ["/job:ps", "/job:chief"],
+        "master": ["/job:ps", "/job:master"],
         "worker": ["/job:ps", f"/job:worker/task:{cluster.task_id}"],
         "ps": ["/job:ps", "/job:worker", "/job:chief", "/job:master"],
     }
+    if not cluster.cluster_spec or cluster.task_type not in filters:
+        return None
     config = v1.ConfigProto(
         allow_soft_placement=True,
-        device_filters=filters.get(cluster.task_type, ["/job:ps", f"/job:{cluster.task_type}"]),
+        device_filters=filters[cluster.task_type],
     )
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriting.ONE

@@ -61,6 +61,7 @@ def test_further_jobs_stand_between_the_chief_and_the_ps_and_do_not_train(config
     assert sorted(ids, key=ids.get) == order
     config = config_in({"cluster": cluster, "task": {"type": "data_server", "index": 1}})
     assert (config.num_worker_replicas, config.num_ps_replicas, config.is_chief) == (4, 2, False)
+    assert config.session_config is None
 
 
 @pytest.mark.parametrize(
