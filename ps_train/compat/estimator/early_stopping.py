@@ -26,6 +26,7 @@ from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.calls import call_by_name, check_arguments, check_estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.compat.train.stop_at_step import StopAtStepHook
 from ps_train.observe.progress.eval_events import read_eval_metrics
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ def make_stop_at_checkpoint_step_hook(
       last_step: the global step.
       wait_after_file_check_secs: not used; workers do not wait for a file.
     """
-    return v1.train.StopAtStepHook(last_step=last_step)
+    return StopAtStepHook(last_step=last_step)
 
 
 _QUEUE = "signal_early_stopping"
