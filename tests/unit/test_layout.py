@@ -24,6 +24,7 @@ LARGE = 40
 """Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
 
 COVERED_BY = {
+    "config/trackers.py": "tests/unit/observe/tracking/test_tracked_run.py",
     # Workers of a rack, judged by jobs whose aggregator is killed.
     "training/loop/rack.py": "tests/process/test_racks.py",
     "training/tasks/racks.py": "tests/process/test_racks.py",
@@ -31,7 +32,6 @@ COVERED_BY = {
     "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",
     "data/parquet/reading.py": "tests/unit/data/parquet/test_parquet_files.py",
-    "data/file_names.py": "tests/unit/data/test_opened_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",
     # Cuts of streams by event time, judged by what the checkpoints hold.
     "data/unbounded/event_times.py": "tests/cluster/test_event_cuts.py",
@@ -81,7 +81,6 @@ COVERED_BY = {
     # Parts of a process that need real processes.
     "training/loop/session.py": "tests/process/test_recovery.py",
     "training/loop/partition_client.py": "tests/cluster/test_unbounded_sources.py",
-    "training/tasks/prepare.py": "tests/process/test_training.py",
     "training/loop/recovery.py": "tests/process/test_recovery.py",
     "training/tasks/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "commands/launch/child_process.py": "tests/process/test_restarts.py",
