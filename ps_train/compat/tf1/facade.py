@@ -44,6 +44,18 @@ _FOLDER = os.path.dirname(tf.__file__)
 _WHICH_KERAS = "TF_USE_LEGACY_KERAS"
 
 
+_OWN_OF_A_MODULE = (
+    "__all__",
+    "__builtins__",
+    "__cached__",
+    "__doc__",
+    "__getattr__",
+    "__loader__",
+    "__name__",
+    "__package__",
+)
+
+
 class Facade(LazyModule):
     """The module `tensorflow` of a script.
 
@@ -55,8 +67,9 @@ class Facade(LazyModule):
 
     def __init__(self, substitutes: dict[str, Any]) -> None:
         super().__init__(_NAME, substitutes, tf.__doc__)
-        for name in ("__path__", "__file__", "__spec__", "__version__"):
-            setattr(self, name, getattr(tf, name))
+        for name, value in vars(tf).items():  # such as __version__ and __git_version__
+            if name.startswith("__") and name not in _OWN_OF_A_MODULE:
+                setattr(self, name, value)
 
     def find(self, name: str) -> Any:
         """Returns the value that TensorFlow 1, or else today's TensorFlow, has under a name."""

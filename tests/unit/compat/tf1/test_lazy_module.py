@@ -96,6 +96,7 @@ for name in ["tensorflow", "tensorflow.nn", "tensorflow.nn.rnn_cell", "tensorflo
     assert importlib.reload(module) is module, name
     assert pydoc.render_doc(module, renderer=pydoc.plaintext).startswith("Python Library Documentation"), name
 assert "INFO" in vars(tf.logging) and tf.logging.__dict__["INFO"] == 20 and "relu" in tf.nn.__dict__
+assert tf.__git_version__ == tf.version.GIT_VERSION and tf.__version__ == tf.VERSION and tf.__compiler_version__
 assert "placeholder" in vars(tf) and "relu" in dir(tf.nn) and "dense" in vars(tf.layers)
 assert "def " in inspect.getsource(tf.nn.relu) and "class " in inspect.getsource(tf.train.SyncReplicasOptimizer)
 assert inspect.getmodule(tf.estimator.RunConfig).__name__.startswith("ps_train.")
