@@ -177,8 +177,8 @@ def _rows_of_keys(table: Table, keys: tf.Tensor) -> tf.Tensor:
 def _of_bags(table: Table, weights: Any, ids: Any) -> tf.Tensor:
     """Returns the weight of each id of a RaggedTensor or SparseTensor, float32 [n]."""
     if isinstance(weights, type(ids)):
-        places, of_ids = [one.row_splits if isinstance(ids, tf.RaggedTensor) else one.indices for one in (weights, ids)]
-        return _checked(table, _like(table, weights.values, ids.values), places, of_ids, weights)
+        places, of_ids = (one.row_splits if isinstance(ids, tf.RaggedTensor) else one.indices for one in (weights, ids))
+        return _checked(table, _like(table, weights.values, ids.values), places, of_ids, of=weights)
     if isinstance(weights, tf.RaggedTensor | tf.SparseTensor):
         raise ModelError(f"table {table.name} is given {_kind(weights)} weights for {_kind(ids)} ids: use one kind.")
     weights = _like(table, weights, ids.values)
