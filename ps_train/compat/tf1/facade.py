@@ -240,7 +240,7 @@ def install() -> Facade:
     the name `NAME:0`, outside of an Estimator's model.  NumPy and Python get back names that they had then.
     """
     v1.disable_eager_execution()
-    v1.disable_resource_variables()
+    _make_reference_variables()
     give_values_by_name()
     lock_additions()
     v1.disable_control_flow_v2()
@@ -272,6 +272,16 @@ def install() -> Facade:
     _take_other_sizes()
     lost_names.restore()
     return facade
+
+
+def _make_reference_variables() -> None:
+    """Makes variables by reference, as TensorFlow 1 does, without the advice against them: programs rely on it."""
+    before = v1.logging.get_verbosity()
+    v1.logging.set_verbosity(v1.logging.ERROR)
+    try:
+        v1.disable_resource_variables()
+    finally:
+        v1.logging.set_verbosity(before)
 
 
 def _take_other_sizes() -> None:

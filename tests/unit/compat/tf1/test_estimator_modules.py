@@ -66,7 +66,7 @@ def test_what_ps_train_does_not_do_is_refused(without_package: None, name: str, 
 def test_estimator_lib_has_the_names_of_tf_estimator(with_package: None) -> None:
     library = importlib.import_module(f"{ROOT}.python.estimator.estimator_lib")
     for name in ("DNNClassifier", "LinearRegressor", "Estimator", "StopAtStepHook", "experimental", "inputs"):
-        assert getattr(library, name) is getattr(estimator, name) and name in library.__all__
+        assert getattr(library, name) is getattr(estimator, name) and name in dir(library)
     with pytest.raises(AttributeError, match="InMemoryEvaluatorHook is not there, since it evaluates in the process"):
         _ = library.InMemoryEvaluatorHook
 
