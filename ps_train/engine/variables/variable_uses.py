@@ -11,6 +11,7 @@ exchanged marks only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -87,7 +88,10 @@ def _initial(initializer: Any) -> str:
     if isinstance(initializer, InitialTensor):
         nodes = [(node.op, node.attr["value"].SerializeToString()) for node in initializer.nodes.node]
         return repr(sorted((kind, repr(text if len(text) <= 8 * _LARGEST else len(text))) for kind, text in nodes))
-    config = initializer.get_config() if hasattr(initializer, "get_config") else {}
+    config: Mapping[str, Any] = {}
+    if hasattr(initializer, "get_config") and not isinstance(initializer, type):
+        with contextlib.suppress(Exception):  # the user's own, of which training needs no settings
+            config = initializer.get_config()
     settings = sorted((key, repr(value)) for key, value in config.items() if "seed" not in key)
     return f"{kind.__name__} {settings}"
 
