@@ -130,10 +130,32 @@ ROWS = [
         "library_layers",
     ),
     Row(
-        "`contrib.tpu` with TPUs, `contrib.distribute`, `keras.estimator.model_to_estimator`, and all others",
-        "one line says what to use",
-        "absent_modules",
+        "`contrib.opt.{LazyAdamOptimizer, AdamWOptimizer, MomentumWOptimizer, extend_with_decoupled_weight_decay, "
+        "NadamOptimizer, AdaMaxOptimizer, AdamGSOptimizer, LazyAdamGSOptimizer, AddSignOptimizer, "
+        "PowerSignOptimizer, LARSOptimizer, MovingAverageOptimizer}`",
+        "the same equations",
+        "contrib_optimizers",
     ),
+    Row(
+        "`contrib.summary`, `contrib.seq2seq.sequence_loss`, `contrib.rnn.LSTMBlockFusedCell`, "
+        "`contrib.learn.datasets.{base, load_dataset}`",
+        "the same; nothing is downloaded",
+        "further_contrib",
+    ),
+    Row(
+        "names that private modules have lost, such as `python.ops.array_ops.stack`, "
+        "`python.ops.control_flow_ops.cond`; names of TensorFlow 2, such as `random.set_seed`",
+        "those of `tf`; `random.set_seed` sets the seed of the graph",
+        "names_of_today",
+    ),
+    Row(
+        "`contrib.tpu` with TPUs (`CrossShardOptimizer`), `contrib.cluster_resolver.TPUClusterResolver`, "
+        "`contrib.distribute`, the rest of `contrib.seq2seq`, "
+        "`contrib.opt.{ElasticAverageOptimizer, ModelAverageOptimizer, AGNOptimizer}`",
+        "they may be imported and named; one line says what to write when they are used",
+        "refused_when_used",
+    ),
+    Row("`keras.estimator.model_to_estimator`, and all others", "one line says what to use", "absent_modules"),
 ]
 
 

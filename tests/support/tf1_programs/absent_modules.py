@@ -5,12 +5,10 @@ import tensorflow as tf
 from tests.support.tf1_refusals import refused
 
 ADVICE = {
-    "contrib.tpu.CrossShardOptimizer": "use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
-    "contrib.distribute": "the tasks of TF_CONFIG train together without it",
-    "contrib.cluster_resolver": "use TF_CONFIG",
+    "contrib.tpu.NoSuchName": "use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
     "contrib.eager": "remove it",
-    "contrib.opt": "use an optimizer of tf.train",
-    "contrib.seq2seq": "write it in the script, with tf.nn, tf.layers and tf.get_variable",
+    "contrib.opt.NoSuchOptimizer": "use an optimizer of tf.train",
+    "contrib.graph_editor": "write it in the script, with tf.nn, tf.layers and tf.get_variable",
 }
 for module, advice in ADVICE.items():
     package, _, name = module.rpartition(".")

@@ -72,4 +72,4 @@ assert "derive it from _ContinuousEvalListener" in refused(
 )
 assert "use EvalSpec(...)" in refused("check(1)", check=_assert_eval_spec)
 assert "use tf.estimator" in refused("import tensorflow.python.estimator.no_such_module")
-assert "TPUs" in refused("from tensorflow.python.estimator.tpu import tpu_estimator")
+assert "use tf.estimator" in refused("from tensorflow.python.estimator.tpu import no_such_module")

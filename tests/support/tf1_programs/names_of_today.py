@@ -1,0 +1,9 @@
+"""Names that private modules have lost, and names that only TensorFlow 2 has."""
+
+import tensorflow as tf
+from tensorflow.python.ops import array_ops, control_flow_ops
+from tensorflow.python.ops.array_ops import stack
+
+assert stack is tf.stack is array_ops.stack and control_flow_ops.cond is tf.cond
+tf.random.set_seed(3)
+assert tf.get_default_graph().seed == 3 and tf.distribute.MultiWorkerMirroredStrategy and tf.keras.losses.Reduction
