@@ -49,13 +49,14 @@ class UntrustedError(ValueError):
     """Input that is not of the expected form; the text says why, as the end of a sentence."""
 
 
-def read_text(path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0) -> str:
-    """Reads a text file, without a byte order mark.  A pipe without a writer does not block it.
+def read_text(path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0, encoding: str = "utf-8-sig") -> str:
+    """Reads a text file.  A pipe without a writer does not block it.
 
     Args:
       path: path of the file.
       most_bytes: the largest size.
       pipe_secs: seconds within which a pipe or device must end; 0 to take regular files only.
+      encoding: utf-8-sig to leave out a byte order mark, which editors of Windows write; or utf-8.
 
     Raises:
       UntrustedError: it is too large, not text, or not a file.
@@ -72,7 +73,7 @@ def read_text(path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0) -
     finally:
         os.close(descriptor)
     try:
-        return data.decode("utf-8-sig")  # editors of Windows write the mark
+        return data.decode(encoding)
     except UnicodeDecodeError:
         raise UntrustedError("it is not UTF-8 text") from None
 
