@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 OVERRIDDEN = {
+    "_apply_dense": "Optimizer: applies a dense gradient to a reference variable",
+    "_apply_sparse": "Optimizer: applies the gradient of some rows of a reference variable, each of which occurs once",
     "_create_slots": "Optimizer: makes the slots before the first update",
+    "_finish": "Optimizer: returns what follows after all updates of a step",
+    "_get_beta_accumulators": "AdamOptimizer: the powers of beta1 and beta2 in an update",
     "_prepare": "Optimizer: makes tensors of the hyperparameters before every update",
     "_resource_apply_dense": "Optimizer: applies a dense gradient",
     "_resource_apply_sparse": "Optimizer: applies the gradient of some rows, each of which occurs once",
@@ -195,6 +199,21 @@ def adam_terms(optimizer: Any) -> AdamTerms:
     """Returns the terms of an AdamOptimizer during an update; the public API does not return them."""
     powers = optimizer._get_beta_accumulators()
     return AdamTerms(optimizer._lr_t, optimizer._beta1_t, optimizer._beta2_t, optimizer._epsilon_t, *powers)
+
+
+def zeros_slot(optimizer: Any, variable: Any, name: str) -> Any:
+    """Returns an optimizer's slot of zeros for a variable; the public API only returns slots that are there."""
+    return optimizer._zeros_slot(variable, name, optimizer.get_name())
+
+
+def make_variable_once(optimizer: Any, name: str, value: Any, beside: Any) -> Any:
+    """Makes a variable that an optimizer has once, on the device of another; the public API makes none."""
+    return optimizer._create_non_slot_variable(initial_value=value, name=name, colocate_with=beside)
+
+
+def variable_once(optimizer: Any, name: str, graph: Any) -> Any:
+    """Returns a variable of `make_variable_once` in a graph."""
+    return optimizer._get_non_slot_variable(name, graph=graph)
 
 
 def add_saving_listener(hook: Any, listener: Any) -> None:

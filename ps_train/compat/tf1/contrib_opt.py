@@ -14,6 +14,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import adam_terms, make_variable_once, variable_once, zeros_slot
+
 __all__ = [
     "AdaMaxOptimizer",
     "AdamGSOptimizer",
@@ -35,6 +37,11 @@ def _rows(variable: Any, indices: Any) -> Any:
     return tf.gather(variable, indices)
 
 
+def _value(given: Any) -> Any:
+    """Returns the value of a hyperparameter, which may be a function without arguments."""
+    return given() if callable(given) else given
+
+
 class _RowsOfAdam(v1.train.AdamOptimizer):
     """An Adam whose subclasses say how rows are updated."""
 
@@ -49,8 +56,7 @@ class _RowsOfAdam(v1.train.AdamOptimizer):
 
     def _coefficients(self, dtype: Any) -> tuple[Any, ...]:
         """Returns learning rate, beta1, beta2, epsilon, and the powers of beta1 and beta2."""
-        values = (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *self._get_beta_accumulators())
-        return tuple(tf.cast(value, dtype) for value in values)
+        return tuple(tf.cast(value, dtype) for value in adam_terms(self))
 
 
 class LazyAdamOptimizer(_RowsOfAdam):
@@ -124,22 +130,22 @@ class AdaMaxOptimizer(_RowsOfAdam):
         name: str = "AdaMax",
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+        self._decay, self._locks = beta1, use_locking
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
-        power = self._get_non_slot_variable("beta1_power", graph=v1.get_default_graph())
-        return power, tf.zeros([])
+        return variable_once(self, "beta1_power", v1.get_default_graph()), tf.zeros([])
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda each: each.name)
-        self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=first)
+        make_variable_once(self, "beta1_power", _value(self._decay), first)
         for variable in var_list:
-            self._zeros_slot(variable, "m", self._name)
-            self._zeros_slot(variable, "v", self._name)
+            zeros_slot(self, variable, "m")
+            zeros_slot(self, variable, "v")
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         power, _ = self._get_beta_accumulators()
         with tf.control_dependencies(update_ops), v1.colocate_with(power):
-            update = v1.assign(power, power * self._beta1_t, use_locking=self._use_locking)
+            update = v1.assign(power, power * _value(self._decay), use_locking=self._locks)
         return tf.group(*update_ops, update, name=name_scope)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
@@ -186,19 +192,21 @@ class AdamGSOptimizer(v1.train.AdamOptimizer):
         name: str = "Adam",
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
-        self._global_step = global_step
+        self._global_step, self._betas = global_step, (beta1, beta2)
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
-        return tf.pow(self._beta1_t, self._steps), tf.pow(self._beta2_t, self._steps)
+        beta1, beta2 = self._powers
+        return beta1, beta2
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._steps = tf.cast(tf.identity(self._global_step) + 1, tf.float32)
+        steps = tf.cast(tf.identity(self._global_step) + 1, tf.float32)
+        self._powers = [tf.pow(_value(beta), steps) for beta in self._betas]
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for variable in var_list:
-            self._zeros_slot(variable, "m", self._name)
-            self._zeros_slot(variable, "v", self._name)
+            zeros_slot(self, variable, "m")
+            zeros_slot(self, variable, "v")
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._update(grad, var)
@@ -231,10 +239,7 @@ class AdamGSOptimizer(v1.train.AdamOptimizer):
     def _parts(self, var: Any) -> tuple[Any, Any, Any, Any, Callable[[Any, Any], Any]]:
         """Returns both slots, both betas, and the function from slots to the change of the variable."""
         dtype = var.dtype.base_dtype
-        rate, beta1, beta2, epsilon, power1, power2 = (
-            tf.cast(value, dtype)
-            for value in (self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, *self._get_beta_accumulators())
-        )
+        rate, beta1, beta2, epsilon, power1, power2 = (tf.cast(value, dtype) for value in adam_terms(self))
 
         def change(m: Any, v: Any) -> Any:
             return rate * tf.sqrt(1 - power2) / (1 - power1) * m / (tf.sqrt(v) + epsilon)
@@ -290,8 +295,7 @@ class DecoupledWeightDecayExtension:
             self._decay_var_list = {id(variable) for variable in variables}
 
     def _prepare(self) -> None:
-        value = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
-        self._weight_decay_tensor = tf.convert_to_tensor(value, name="weight_decay")
+        self._weight_decay_tensor = tf.convert_to_tensor(_value(self._weight_decay), name="weight_decay")
         super()._prepare()  # type: ignore[misc]
 
     def _decayed(self, var: Any, indices: Any = None) -> list[Any]:
@@ -300,7 +304,7 @@ class DecoupledWeightDecayExtension:
             return []
         decay = tf.cast(self._weight_decay_tensor, var.dtype.base_dtype)
         if indices is None:
-            return [v1.assign_sub(var, decay * var, use_locking=self._use_locking).op]  # type: ignore[attr-defined]
+            return [v1.assign_sub(var, decay * var, use_locking=True).op]
         return [tf.group(v1.scatter_sub(var, indices, decay * _rows(var, indices)))]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
@@ -404,6 +408,7 @@ class _SignOptimizer(v1.train.Optimizer):
         super().__init__(use_locking, name)
         self._lr, self._beta, self._sign_decay_fn = learning_rate, beta, sign_decay_fn
         self._sign_decay_t: Any = None
+        self._locks = use_locking
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """Returns the operation that applies gradients; a `sign_decay_fn` needs the global step."""
@@ -413,11 +418,10 @@ class _SignOptimizer(v1.train.Optimizer):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for variable in var_list:
-            self._zeros_slot(variable, "m", self._name)
+            zeros_slot(self, variable, "m")
 
     def _prepare(self) -> None:
-        rate = self._lr() if callable(self._lr) else self._lr
-        self._lr_t = tf.convert_to_tensor(rate, name="learning_rate")
+        self._lr_t = tf.convert_to_tensor(_value(self._lr), name="learning_rate")
 
     def _scale(self, agreement: Any, dtype: Any) -> Any:
         """Returns the factor of the gradient; `agreement` is 1 where the signs are equal, else -1 or 0."""
@@ -430,7 +434,7 @@ class _SignOptimizer(v1.train.Optimizer):
         if self._sign_decay_t is not None:
             agreement *= tf.cast(self._sign_decay_t, dtype)
         change = tf.cast(self._lr_t, dtype) * self._scale(agreement, dtype) * grad
-        return tf.group(v1.assign_sub(var, change, use_locking=self._use_locking), m_now)
+        return tf.group(v1.assign_sub(var, change, use_locking=self._locks), m_now)
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._update(grad, var)
@@ -540,11 +544,10 @@ class LARSOptimizer(v1.train.Optimizer):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for variable in var_list:
-            self._zeros_slot(variable, "momentum", self._name)
+            zeros_slot(self, variable, "momentum")
 
     def _prepare(self) -> None:
-        rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
-        self._rate_tensor = tf.convert_to_tensor(rate, name="learning_rate")
+        self._rate_tensor = tf.convert_to_tensor(_value(self._learning_rate), name="learning_rate")
 
     def _update(self, grad: Any, var: Any) -> Any:
         dtype, slot = var.dtype.base_dtype, self.get_slot(var, "momentum")

@@ -201,6 +201,14 @@ SYMBOLS = [
     Symbol("_beta2_t", "LazyAdam has no beta2", has("_beta2_t", adam)),
     Symbol("_epsilon_t", "LazyAdam has no epsilon", has("_epsilon_t", adam)),
     Symbol("_get_beta_accumulators", "LazyAdam has no powers of beta", has("_get_beta_accumulators", adam)),
+    *(
+        Symbol(name, "optimizers of tf.contrib.opt make no variables", has(name, BASE))
+        for name in ("_zeros_slot", "_create_non_slot_variable", "_get_non_slot_variable")
+    ),
+    *(
+        Symbol(name, "optimizers of tf.contrib.opt are not called", has(name, BASE))
+        for name in ("_apply_dense", "_apply_sparse", "_finish")
+    ),
     Symbol("_create_slots", f"{OPTIMIZER} get no slots", has("_create_slots", BASE)),
     Symbol("_prepare", f"{OPTIMIZER} get no rate", has("_prepare", BASE)),
     Symbol("_resource_apply_dense", f"{OPTIMIZER} are not called", has("_resource_apply_dense", BASE)),
@@ -232,6 +240,10 @@ SYMBOLS = [
     Symbol("_var_scope_name", "sequences share no embedding", has("_var_scope_name", shared_column)),
     Symbol("_variable_shape", "sequences share no embedding", has("_variable_shape", shared_column)),
     Symbol("_LazyBuilder", "sequences share no embedding", has("_LazyBuilder", old_columns)),
+    *(
+        Symbol(name, "a SyncReplicasOptimizer loses its averages", has(name, sync))
+        for name in ("_variable_averages", "_variables_to_average")
+    ),
     Symbol("_total_num_replicas", "there are no backup workers", has("_total_num_replicas", sync)),
     Symbol(
         "_listeners",
@@ -357,7 +369,7 @@ class TestUse:
     def test_a_sync_optimizer_has_its_arguments(self) -> None:
         inner = v1.train.GradientDescentOptimizer(0.1)
         outer = v1.train.SyncReplicasOptimizer(inner, replicas_to_aggregate=3, total_num_replicas=4)
-        assert private_tf.sync_settings(outer) == (inner, 3, 4, None)
+        assert private_tf.sync_settings(outer) == (inner, 3, 4, None, None)
 
     def test_a_shared_column_has_its_scope_and_width(self) -> None:
         found = private_tf.shared_sequence(shared_column())

@@ -145,7 +145,7 @@ def test_every_overridden_name_is_listed_and_every_listed_name_is_overridden() -
         ("import tensorflow.python as p\n", ["line 1: tensorflow.python"]),
         ("x = tf.__internal__.types\n", ["line 1: tf.__internal__"]),
         ("class A(v1.train.Optimizer):\n    def f(self):\n        return self._name\n", ["line 3: _name"]),
-        ("class A(v1.train.Optimizer):\n    def _finish(self):\n        return 1\n", ["line 1: _finish"]),
+        ("class A(v1.train.Optimizer):\n    def _valid_dtypes(self):\n        return 1\n", ["line 1: _valid_dtypes"]),
         ("class A(v1.train.Optimizer):\n    def _prepare(self):\n        return os._exit(1)\n", []),
         ("class A:\n    def __init__(self):\n        self._x = 1\n    def f(self, other):\n        other._x\n", []),
         ("class A(Chunk):\n    def f(self):\n        return self._entries\n", ["line 3: _entries"]),

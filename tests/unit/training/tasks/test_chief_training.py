@@ -60,7 +60,7 @@ def test_the_last_checkpoint_is_made_again_after_a_recovery(saved: int, has_reco
     nothing = types.SimpleNamespace(wait=lambda session: None, save=lambda session: made.append("saved"))
     chief: Any = types.SimpleNamespace(
         _snapshots=nothing,
-        _saver=types.SimpleNamespace(poll=lambda: None, step=saved),
+        _saver=types.SimpleNamespace(poll=lambda: None, step=saved, is_of_session=not has_recovered),
         step=types.SimpleNamespace(ps=types.SimpleNamespace(residuals=None)),
         _listeners=types.SimpleNamespace(end=lambda session, step: None),
         _has_recovered=has_recovered,
