@@ -25,6 +25,9 @@ from ps_train.base.errors import cause_of as cause_of
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, shown
 from ps_train.cluster.sessions.calls import Session
 
+BOARD = "ps_train_board"
+"""The table of a job's records."""
+
 _MOST_BYTES = 1 << 28
 """Of an entry: the plan of a large model, or a piece of a trace."""
 
@@ -52,7 +55,7 @@ class KeyValueStore:
         name: str,
         timeout_secs: float = 3.0,
         device_filters: Sequence[str] = (),
-        table: str = "ps_train_board",
+        table: str = BOARD,
     ) -> None:
         self.name = name
         self.incarnation = self.peer = ""

@@ -26,7 +26,7 @@ from ps_train.base.console import human_secs
 from ps_train.base.errors import JobFailedError, LostTaskError, PsTrainError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
-from ps_train.cluster.membership.kv_store import KeyValueStore
+from ps_train.cluster.membership.kv_store import BOARD, KeyValueStore
 from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.records import TaskState, TaskStatus, new_task_status, task_key, task_statuses
 
@@ -169,19 +169,20 @@ class ScriptPresence(Presence):
         for name, address in zip(self._names, self._ps, strict=True):
             retry_until(functools.partial(check_reachable, address), timeout_secs, name)
 
-    def connected_store(self, index: int, timeout_secs: float = 3.0) -> KeyValueStore:
+    def connected_store(self, index: int, timeout_secs: float = 3.0, table: str = BOARD) -> KeyValueStore:
         """Returns another client of a ps's store, once this task has announced itself there.
 
         Args:
           index: of the ps.
           timeout_secs: seconds that one call may take.
+          table: of the store.
 
         Raises:
           LostTaskError: the ps does not answer.
         """
         if not self._announced[index].wait(_ANNOUNCE_SECS):
             raise LostTaskError(f"{self._names[index]} does not answer")
-        return ps_store(self._ps[index], index, timeout_secs)
+        return ps_store(self._ps[index], index, timeout_secs, table)
 
     def beat(self, index: int) -> None:
         """Writes a heartbeat; on ps 0 it also reads those of the other tasks."""
@@ -210,10 +211,10 @@ class ScriptPresence(Presence):
         self._announced[index].set()
 
 
-def ps_store(address: Address, index: int, timeout_secs: float = 3.0) -> KeyValueStore:
+def ps_store(address: Address, index: int, timeout_secs: float = 3.0, table: str = BOARD) -> KeyValueStore:
     """Returns a client of the store of ps `index`, whose server may know the whole cluster, or only itself."""
     filters = [f"/job:ps/task:{index}", "/job:local"]
-    return KeyValueStore(address.target, f"ps:{index} ({address})", timeout_secs, filters)
+    return KeyValueStore(address.target, f"ps:{index} ({address})", timeout_secs, filters, table)
 
 
 _failed = threading.Event()

@@ -7,10 +7,11 @@ Data structures: `ScriptCluster` is the cluster of a script and this process's t
 session of a `MonitoredTrainingSession`.  `SyncRounds` is the state of a synchronous round, which a thread of the
 chief leads.
 
-It does not use the engine; decision 0027.
+It does not train with the engine, of which it uses only the marks of variables; decision 0027.
 
 Files:
 
+    agreed_variables.py   Agreement of a script's workers on what their variables are, before the first step
     device_setter.py      Placement of variables on ps by their bytes, for the classic device function
     finish.py             The end of a worker's training in a script, before its session closes
     global_step.py        The global step of a script, also one that the script made itself as a variable of the name

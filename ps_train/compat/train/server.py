@@ -96,7 +96,10 @@ class ScriptTask:
     Attributes:
       target, cluster, limits: the same.
       presence: the announcement of this task to every ps.
+      has_agreed: whether its variables are those of the other tasks (`agreed_variables.py`).
     """
+
+    has_agreed = False
 
     def __init__(self, target: str, cluster: ScriptCluster, limits: Limits) -> None:
         self.target, self.cluster, self.limits = target, cluster, limits

@@ -25,6 +25,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, LostTaskError
 from ps_train.cluster.membership.records import TaskState, task_statuses
 from ps_train.cluster.sessions.calls import until_accepted
+from ps_train.compat.train.agreed_variables import agree
 from ps_train.compat.train.global_step import get_global_step
 from ps_train.compat.train.server import ScriptTask, current_task, session_config
 
@@ -75,6 +76,7 @@ class SessionManager(v1.train.SessionManager):
           **options: as of TensorFlow's.
         """
         options["config"] = session_config(master, options.get("config"), self._model)
+        _agree(master, self._model)
         session = self._with_present_model(master, options["config"])
         if session is None:
             session = _accepted(super().prepare_session(master, *arguments, **options))
@@ -100,8 +102,10 @@ class SessionManager(v1.train.SessionManager):
             task.presence.announce(TaskState.PREPARING)
         while True:
             left = deadline - time.monotonic()
+            _agree(master, self._model, may_tell=False)  # before a wait for a variable that no task has on this ps
             try:
                 session = _accepted(super().wait_for_session(master, config, min(left, LOOK_SECS)))
+                _agree(master, self._model)
                 if task is not None:
                     task.presence.announce(TaskState.TRAINING)
                 return session
@@ -139,6 +143,13 @@ class SessionManager(v1.train.SessionManager):
     def _step_in(self, session: Any) -> Any:
         step = get_global_step(self._model)
         return "unknown" if step is None else v1.train.global_step(session, step)
+
+
+def _agree(master: str, graph: Any, may_tell: bool = True) -> None:
+    """Compares the graph's variables with those of the other tasks, if the session is one of this process's task."""
+    task = current_task()
+    if task is not None and master == task.target:
+        agree(task, graph, may_tell)
 
 
 def _reason_of_no_chief(task: ScriptTask) -> str:
@@ -203,4 +214,7 @@ class Session(_RepeatingSession, metaclass=_AnySession):
     """
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
-        super().__init__(target, graph, session_config(target, config, graph or v1.get_default_graph()))
+        model = graph or v1.get_default_graph()
+        config = session_config(target, config, model)
+        _agree(target, model)
+        super().__init__(target, graph, config)

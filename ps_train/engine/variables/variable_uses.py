@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,24 +25,31 @@ _FORWARD, _BACK, _LARGEST = 6, 4, 64
 """Operations to look ahead and back, and the largest constant whose values count."""
 
 
-def variable_uses(loss: tf.Tensor, values: Mapping[str, tf.Tensor], initializers: Mapping[str, Any]) -> dict[str, Any]:
+def variable_uses(
+    results: tf.Tensor | Sequence[tf.Tensor], values: Mapping[str, tf.Tensor], initializers: Mapping[str, Any]
+) -> dict[str, list[str]]:
     """Returns the marks of each variable, for one distance after the other.
 
     Args:
-      loss: the loss; only operations that it needs count.
-      values: name to the tensor of each variable in the graph of the loss: its value, or its handle.
-      initializers: name to the variable's initial value: an initializer, an array or anything else.
+      results: the loss, or what else is computed; only operations that it needs count.
+      values: name to the tensor of each variable in the graph of the results: its value, or its handle.
+      initializers: name to the variable's initial value: an initializer, an array, a tensor or anything else.
     """
-    marks = _Marks(loss, values)
+    marks = _Marks(results if isinstance(results, Sequence) else [results], values)
+
+    def initial(name: str) -> str:
+        given = initializers.get(name)
+        return marks.back(given) if isinstance(given, tf.Tensor) else _digest(_initial(given))
+
     return {
-        name: [_digest(_initial(initializers.get(name))), *(marks.ahead(value, far) for far in range(1, _FORWARD + 1))]
+        name: [initial(name), *(marks.ahead(value, far) for far in range(1, _FORWARD + 1))]
         for name, value in values.items()
     }
 
 
 class _Marks:
-    def __init__(self, loss: tf.Tensor, values: Mapping[str, tf.Tensor]) -> None:
-        self._needed, pending = set[tf.Operation](), [loss.op]
+    def __init__(self, results: Sequence[tf.Tensor], values: Mapping[str, tf.Tensor]) -> None:
+        self._needed, pending = set[tf.Operation](), [tensor.op for tensor in results]
         while pending:
             op = pending.pop()
             if op not in self._needed:
@@ -57,18 +64,18 @@ class _Marks:
         if far and key not in self._known:
             found = []
             for op in {op: None for op in tensor.consumers() if op in self._needed}:
-                inputs = ["*" if one is tensor else self._back(one, _BACK) for one in op.inputs]
+                inputs = ["*" if one is tensor else self.back(one) for one in op.inputs]
                 found.append(repr((op.type, inputs, [self.ahead(one, far - 1) for one in op.outputs])))
             self._known[key] = _digest(repr(sorted(found)))
         return self._known[key] if far else ""
 
-    def _back(self, tensor: tf.Tensor, far: int) -> str:
+    def back(self, tensor: tf.Tensor, far: int = _BACK) -> str:
         """Returns a mark of what a tensor is computed from, up to a distance."""
         if tensor.ref() in self._variables:
             return f"variable {tensor.shape}"
         op, key = tensor.op, (tensor.ref(), far, False)
         if key not in self._known:
-            inputs = [self._back(one, far - 1) for one in op.inputs] if far else []
+            inputs = [self.back(one, far - 1) for one in op.inputs] if far else []
             value = _constant(tensor) if op.type == "Const" else ""
             self._known[key] = _digest(repr((op.type, tensor.value_index, value, inputs)))
         return self._known[key]
