@@ -90,7 +90,7 @@ PROGRAMS = [
     ),
     _census("estimator", "--chief", r"training ended at global step 100\b"),
     _census("customestimator", "--chief", r"training ended at global step 100\b"),
-    _census("tensorflowcore", "--chief=master", r"10\d"),
+    _census("tensorflowcore", "--chief=master", r"Starting Evaluation For Step: 10[0-4]\b"),
     Program("kubeflow/tf-operator", _MNIST, ["dist_mnist.py", "--train_steps=100"], r"global step: 10\d\b"),
     Program(
         "kubeflow/tf-operator",

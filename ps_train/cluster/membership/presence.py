@@ -140,6 +140,7 @@ class ScriptPresence(Presence):
         self.process_id = self._status.process_id
         self._stores: dict[int, KeyValueStore] = {}
         self._others = JobEndDetector([], limits, time.monotonic())
+        self._ended: set[str] = set()
         self._counts = [0] * len(self._ps)
         self._locks = [threading.Lock() for _ in self._ps]
         self._announced = [threading.Event() for _ in self._ps]
@@ -188,8 +189,13 @@ class ScriptPresence(Presence):
         """Writes a heartbeat; on ps 0 it also reads those of the other tasks."""
         self.publish(index)
         if index == 0:
-            for status in task_statuses(self._stores[0].items()):
-                self.is_gone(status)
+            statuses = task_statuses(self._stores[0].items())
+            gone = [status for status in statuses if self.is_gone(status)]  # every heartbeat is noted
+            self._ended = {status.task for status in gone if status.state in (TaskState.LEFT, TaskState.FAILED)}
+
+    def has_ended(self, task: str) -> bool:
+        """Returns whether another task has announced its end, and was not started again since."""
+        return task in self._ended
 
     def is_gone(self, status: TaskStatus) -> bool:
         """Returns whether another task has ended, or is silent for so long that it counts as gone."""

@@ -25,6 +25,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, NamesOf
+from ps_train.compat.tf1.variables import Variable
 
 _KERAS = "python.keras"
 _KERAS_NOW = "tf_keras.src"
@@ -59,15 +60,10 @@ def get_variables_path(export_dir: str) -> str:
     return os.path.join(tf.compat.as_text(export_dir), "variables", "variables")
 
 
-def _from_proto_fn(proto: Any, import_scope: str | None = None) -> Any:
-    """Returns the variable of the default graph that a VariableDef describes."""
-    return v1.Variable.from_proto(proto, import_scope)
-
-
 _MORE: dict[str, Mapping[str, Any]] = {
     "python.util.tf_export": {"estimator_export": estimator_export},
     "python.saved_model.utils_impl": {"get_variables_path": get_variables_path},
-    "python.ops.resource_variable_ops": {"_from_proto_fn": _from_proto_fn},
+    "python.ops.resource_variable_ops": {"_from_proto_fn": Variable.from_proto},
     "python.ops.variable_scope": {"variable": v1.Variable},
     "python.util.nest": {"is_sequence": tf.nest.is_nested},
 }

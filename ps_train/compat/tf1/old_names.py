@@ -109,9 +109,17 @@ _OF_BATCHES = [
 ]  # fmt: skip
 """Functions that had a second name for batches."""
 
+
+@functools.wraps(v1.constant)
+def constant(value: Any, *arguments: Any, **options: Any) -> Any:
+    """Returns a constant as `tf.compat.v1.constant`, also of a `range`, which Python 2 had as a list."""
+    return v1.constant(list(value) if isinstance(value, range) else value, *arguments, **options)
+
+
 NAMES: dict[str, Any] = {
     **SUMMARIES,
     "complex_abs": v1.abs,
+    "constant": constant,
     "inv": v1.reciprocal,
     "listdiff": v1.setdiff1d,
     "mul": v1.multiply,

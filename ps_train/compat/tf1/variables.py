@@ -40,6 +40,14 @@ class _AnyVariable(_MADE_BY):
 class Variable(v1.Variable, metaclass=_AnyVariable):
     """The class `tf.Variable` of TensorFlow 1; the arguments are those of `tf.compat.v1.Variable`."""
 
+    @staticmethod
+    def from_proto(variable_def: Any, import_scope: str | None = None) -> Any:
+        """Returns the variable of the default graph that a VariableDef describes, of the kind that it says.
+
+        TensorFlow's makes a reference variable of each, also of a resource, as in the model of an Estimator.
+        """
+        return v1.Variable(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
+
 
 for _name in ("__doc__", "__module__", "__qualname__"):
     setattr(Variable, _name, getattr(v1.Variable, _name))

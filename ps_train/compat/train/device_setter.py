@@ -2,6 +2,10 @@
 
 with tf.device(replica_device_setter(cluster=cluster)):
     weights = tf.get_variable("weights", [784, 10])        # on the ps that has the fewest bytes so far
+    logits = tf.matmul(inputs, weights)                    # on this process's own task
+
+Without `worker_device` TensorFlow places all other work of every task, also of a chief, on the first worker that the
+session sees: such a chief cannot go on once that worker has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train.server import current_task
+
 _SIGNATURE = inspect.signature(v1.train.replica_device_setter)
+_ANY_WORKER = _SIGNATURE.parameters["worker_device"].default
 
 
 class GreedyByBytes:
@@ -54,13 +61,17 @@ def bytes_of(op: Any) -> int:
 def replica_device_setter(*arguments: Any, **options: Any) -> Callable[..., str] | None:
     """Returns a device function as `tf.compat.v1.train.replica_device_setter`, with the same arguments.
 
-    The default `ps_strategy` balances bytes instead of counting variables.
+    The default `ps_strategy` balances bytes instead of counting variables.  The default `worker_device`, a worker of
+    any index, is this process's own task once it has a server.
     """
     given = _SIGNATURE.bind(*arguments, **options)
     given.apply_defaults()
     values = given.arguments
     if values["ps_strategy"] is None:
         values["ps_strategy"] = GreedyByBytes(_num_ps(values))
+    task = current_task()
+    if task is not None and values["worker_device"] == _ANY_WORKER:
+        values["worker_device"] = task.cluster.device
     return v1.train.replica_device_setter(**values)
 
 

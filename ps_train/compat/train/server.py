@@ -24,12 +24,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.core.protobuf import tensorflow_server_pb2
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, UnreachableError
 from ps_train.base.network_interfaces import listed, refuse_public_ports
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
-from ps_train.cluster.membership.connect import check_reachable, retry_until
+from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
 from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.sessions.server import serve_on_port
@@ -110,11 +110,21 @@ class ScriptTask:
         """Waits until the tasks of devices answer, since a session would wait for them without a word.
 
         Raises:
-          UnreachableError: one does not answer within the limits.
+          UnreachableError: one does not answer within the limits, or has ended.
         """
         for name, address in [found for device in devices for found in self.cluster.members(device)]:
-            attempt = functools.partial(check_reachable, address)
-            retry_until(attempt, self.limits.startup_secs, f"{name} ({address}), on which the graph places work")
+            described = f"{name} ({address}), on which the graph places work"
+            attempt = functools.partial(self._check_not_ended, name, address, described)
+            retry_until(attempt, self.limits.startup_secs, described)
+
+    def _check_not_ended(self, name: str, address: Address, described: str) -> None:
+        """Raises NotReadyError if a task does not answer yet, and UnreachableError if it has announced its end."""
+        try:
+            check_reachable(address)
+        except NotReadyError:
+            if self.presence.has_ended(name):
+                raise UnreachableError(f"{described}, has ended.") from None
+            raise
 
 
 _begun: list[ScriptTask] = []

@@ -47,6 +47,11 @@ with tf.Session() as session:
     np.testing.assert_array_equal(session.run(applied), [0, 1])
 
 assert get_variables_path("export") == os.path.join("export", "variables", "variables")
-with tf.Graph().as_default():
-    variable = tf.get_variable("w", [2], use_resource=True)
-    assert _from_proto_fn(variable.to_proto()).name == variable.name
+for use_resource in (True, False):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("w", initializer=[1.0, 2.0], use_resource=use_resource)
+        session.run(variable.initializer)
+        for described in (_from_proto_fn, tf.Variable.from_proto):
+            same = described(variable.to_proto())
+            assert same.name == variable.name and type(same) is type(variable)
+            np.testing.assert_array_equal(session.run(same), [1, 2])

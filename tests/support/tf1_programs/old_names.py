@@ -22,6 +22,7 @@ pairs = {
     "batch_matrix_diag": (tf.batch_matrix_diag(x), [np.diag(row) for row in x]),
     "batch_matrix_inverse": (tf.batch_matrix_inverse(x), np.linalg.inv(x)),
     "batch_cholesky": (tf.batch_cholesky(x @ x.T), np.linalg.cholesky(x @ x.T)),
+    "constant": (tf.constant(range(4), tf.float32, [2, 2]), [[0, 1], [2, 3]]),
     "all_variables": (tf.all_variables()[0], x),
     "whitening": (tf.image.per_image_whitening(x[None, :, :, None])[0, :, :, 0], (x - x.mean()) / x.std()),
     "rnn": (tf.stack(tf.nn.rnn(tf.nn.rnn_cell.BasicRNNCell(1), [tf.zeros([2, 2])], dtype=tf.float32)[0]), [[[0]] * 2]),

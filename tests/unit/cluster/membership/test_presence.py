@@ -27,6 +27,7 @@ class Ps:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, TaskStatus]] = []
+        self.others: list[TaskStatus] = []
         self.is_gone, self.answers = False, threading.Event()
         self.answers.set()
 
@@ -37,7 +38,7 @@ class Ps:
         self.written.append((key, TaskStatus.from_json(value)))
 
     def items(self) -> dict[str, str]:
-        return {}
+        return {task_key(status.task): status.to_json() for status in self.others}
 
     @property
     def states(self) -> list[str]:
@@ -85,6 +86,17 @@ def test_a_state_is_written_to_every_ps_at_once(ps: list[Ps]) -> None:
     assert worker.state == TaskState.INPUT_ENDED
     assert all(one.written[-1][1].state == TaskState.INPUT_ENDED for one in ps)
     worker.leave()
+
+
+def test_the_end_of_another_task_is_known_until_it_is_started_again(ps: list[Ps]) -> None:
+    presence = present()
+    states = {"worker:0": LEFT, "worker:2": TRAINING, "worker:3": SERVING, "worker:4": FAILED}
+    ps[0].others = [task_status(task, 1, state, "first") for task, state in states.items()]
+    eventually(lambda: presence.has_ended("worker:0"), 10)
+    assert not any(presence.has_ended(f"worker:{index}") for index in (2, 3, 4, 5))  # one that failed may come again
+    ps[0].others = [task_status("worker:0", 1, TRAINING, "second")]
+    eventually(lambda: not presence.has_ended("worker:0"), 10)
+    presence.leave()
 
 
 def test_a_process_that_an_exception_ends_leaves_as_failed(ps: list[Ps]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.train import device_setter as module
 from ps_train.compat.train.device_setter import GreedyByBytes, bytes_of, replica_device_setter
+from ps_train.compat.train.server import ScriptCluster
 
 CLUSTER = {"ps": ["a:1", "b:1"], "worker": ["c:1"]}
 
@@ -35,6 +39,15 @@ def test_equal_variables_alternate():
 def test_the_strategy_of_the_user_counts():
     placed, _ = devices([[3], [4]], cluster=v1.train.ClusterSpec(CLUSTER), ps_strategy=lambda op: 1)
     assert placed == ["/job:ps/task:1"] * 2
+
+
+@pytest.mark.parametrize("job_name", ["worker", "master"])
+def test_the_work_of_a_task_with_a_server_is_its_own(monkeypatch, job_name):
+    cluster = ScriptCluster({"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "c:1"}, "master": {1: "d:1"}}, job_name, 1)
+    monkeypatch.setattr(module, "current_task", lambda: types.SimpleNamespace(cluster=cluster))
+    assert devices([[3]], cluster=CLUSTER)[1] == f"/job:{job_name}/task:1"
+    assert devices([[3]], cluster=CLUSTER, worker_device="/job:worker")[1] == f"/job:{job_name}/task:1"
+    assert devices([[3]], cluster=CLUSTER, worker_device="/job:worker/task:0")[1] == "/job:worker/task:0"
 
 
 @pytest.mark.parametrize("options", [{}, {"ps_tasks": 0}, {"cluster": {"worker": ["c:1"]}}])

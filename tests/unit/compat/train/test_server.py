@@ -6,8 +6,19 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import UnreachableError
+from ps_train.cluster.membership.connect import NotReadyError
+from ps_train.cluster.membership.presence import Limits, ScriptPresence
 from ps_train.compat.train import server as module
-from ps_train.compat.train.server import ScriptCluster, Server, current_task, num_workers, session_config
+from ps_train.compat.train.named_tasks import named_tasks
+from ps_train.compat.train.server import (
+    ScriptCluster,
+    ScriptTask,
+    Server,
+    current_task,
+    num_workers,
+    session_config,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +73,26 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
     filters = session_config("grpc://localhost:9", None, graph).device_filters
     assert list(filters) == ["/job:ps", "/job:worker/task:1", "/job:worker/task:2"]
     assert waited[-1] == ["/job:worker/task:2"]
+
+
+def test_a_device_without_an_index_is_the_own_task_of_that_job():
+    with tf.Graph().as_default() as graph, tf.device("/job:worker/device:CPU:0"):
+        tf.constant(1)
+    assert named_tasks(graph, "/job:worker/task:1") == []
+    assert named_tasks(graph, "/job:master/task:0") == ["/job:worker"]
+
+
+def test_a_task_that_has_ended_is_not_waited_for(monkeypatch):
+    def refuse(address):
+        raise NotReadyError("connection refused")
+
+    hosts = {"ps": {}, "worker": {0: "a:1"}, "master": {0: "b:1"}}
+    monkeypatch.setattr(module, "check_reachable", refuse)
+    monkeypatch.setattr(ScriptPresence, "has_ended", lambda presence, task: task == "worker:0")
+    task = ScriptTask("grpc://b:1", ScriptCluster(hosts, "master", 0), Limits(startup_secs=600))
+    task.presence.leave()
+    with pytest.raises(UnreachableError, match=r"worker:0 \(a:1\), on which the graph places work, has ended"):
+        task.wait_for(["/job:worker"])
 
 
 def test_the_tasks_of_a_device_have_names_and_addresses():
