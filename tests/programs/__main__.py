@@ -31,8 +31,8 @@ def _run(program: Program, source: pathlib.Path, log: pathlib.Path, timeout_secs
         checkout.copy(source, copy)
         for each in (data, model):
             each.mkdir()
-        if program.data is not None:
-            program.data(copy, data)
+        if program.prepare is not None:
+            program.prepare(copy, data)
         words = [word.replace("{data}", str(data)).replace("{model}", str(model)) for word in program.command]
         command = [sys.executable, "-m", "ps_train.run", "--compat", *program.cluster, *words]
         python_path = os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])

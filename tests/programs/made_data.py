@@ -7,6 +7,8 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 _CENSUS = {
     "workclass": ["Private", "State-gov", "Self-emp-inc"],
@@ -63,3 +65,82 @@ def easyrec(config: str, copy: pathlib.Path, folder: pathlib.Path) -> None:
     for name, rows in (("train.csv", 2000), ("eval.csv", 200)):
         lines = [",".join(value(*field) for field in fields) for _ in range(rows)]
         (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def for_python_3(program: pathlib.Path) -> None:
+    """Converts a program for Python 2 with Python's own converter."""
+    subprocess.run([sys.executable, "-m", "lib2to3", "-w", "-n", program], check=True, capture_output=True)
+
+
+def clicks_for_python_2(program: str, copy: pathlib.Path, folder: pathlib.Path) -> None:
+    """Converts a program, and writes 6,400 rows `tr.libsvm`, `0 1:1 23:0.5`, of 10 fields with 20 features each.
+
+    Args:
+      program: below the copy.
+      copy: of the repository.
+      folder: of the data.
+    """
+    for_python_3(copy / program)
+    drawn = random.Random(1)
+
+    def row() -> str:
+        features = [f"{20 * field + drawn.randrange(20)}:{drawn.random():.3f}" for field in range(10)]
+        return " ".join([str(drawn.randint(0, 1)), *features])
+
+    for name, rows in (("tr", 6400), ("va", 640)):
+        (folder / f"{name}.libsvm").write_text("".join(f"{row()}\n" for _ in range(rows)))
+
+
+def images(folder: pathlib.Path) -> None:
+    """Writes `train.tfrecords` and `test.tfrecords` with grey images of 784 bytes and their labels."""
+    drawn = random.Random(1)
+    for name, rows in (("train", 600), ("test", 200)):
+        records = ({"label": [drawn.randrange(10)], "image_raw": [drawn.randbytes(784)]} for _ in range(rows))
+        _write_records(folder / f"{name}.tfrecords", records)
+
+
+def videos(program: str, copy: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes 3,000 records, 600 for the evaluation, and the vocabularies that a program of RecAlgorithm reads.
+
+    Args:
+      program: below the copy.
+      copy: of the repository, in which the program expects its data.
+      folder: not used.
+    """
+    text = (copy / program).read_text()
+    words = dict(re.findall(r"vocabulary_file\(\s*['\"](\w+)['\"],[^'\"]*['\"](\w+\.txt)['\"]", text))
+    numbers = re.findall(r"numeric_column\(['\"](\w+)['\"]", text)
+    labels = {"read_comment", "like", "click_avatar", "forward"}
+    place = copy / "dataset" / "wechat_algo_data1"
+    for part in ("vocabulary", "tfrecord", "dataframe"):
+        (place / part).mkdir(parents=True, exist_ok=True)
+    for name in set(words.values()):
+        (place / "vocabulary" / name).write_text("".join(f"{word}\n" for word in range(1, 51)))
+    drawn = random.Random(1)
+
+    def record() -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {name: [drawn.random()] for name in numbers}
+        found |= {name: [float(drawn.randint(0, 1))] for name in labels}
+        for name in words:
+            many = 3 if name.endswith(("_list", "_seq")) else 1
+            found[name] = [str(drawn.randint(1, 50)).encode() for _ in range(many)]
+        return found
+
+    for name, rows in (("train", 3000), ("test", 600)):
+        _write_records(place / "tfrecord" / f"{name}.tfrecord", (record() for _ in range(rows)))
+    lines = [",".join(sorted(labels)), *[",".join("0" for _ in labels)] * 600]
+    (place / "dataframe" / "test.csv").write_text("\n".join(lines) + "\n")
+
+
+def _write_records(path: pathlib.Path, records: Iterable[Mapping[str, list[Any]]]) -> None:
+    import tensorflow as tf  # here, since the command itself needs none
+
+    kinds: dict[type, Any] = {
+        bytes: lambda values: tf.train.Feature(bytes_list=tf.train.BytesList(value=values)),
+        int: lambda values: tf.train.Feature(int64_list=tf.train.Int64List(value=values)),
+        float: lambda values: tf.train.Feature(float_list=tf.train.FloatList(value=values)),
+    }
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            features = {name: kinds[type(values[0])](values) for name, values in record.items()}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())

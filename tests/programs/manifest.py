@@ -20,7 +20,8 @@ class Program:
       command: the program and its arguments, after those of `python -m ps_train run --compat`.  `{data}` stands for
         the folder of the data, `{model}` for an empty one.
       end: a regular expression that the output must have, besides exit code 0; "" for none.
-      data: writes the data, given the copy of the repository and the folder.
+      prepare: writes the data, given the copy of the repository and the folder; it may change the copy, as MIGRATING
+        says.
       cluster: the flags of the cluster.
       needs: further packages that must be installed.
       label: the name where the command alone does not tell programs apart.
@@ -30,7 +31,7 @@ class Program:
     folder: str
     command: Sequence[str]
     end: str
-    data: Callable[[pathlib.Path, pathlib.Path], None] | None = None
+    prepare: Callable[[pathlib.Path, pathlib.Path], None] | None = None
     cluster: Sequence[str] = ("--num_ps=1", "--num_workers=2")
     needs: Sequence[str] = ()
     label: str = ""
@@ -76,6 +77,31 @@ def _census(trainer: str, cluster: str, end: str) -> Program:
 def _guide(folder: str, program: str, end: str, workers: int = 2) -> Program:
     cluster = ("--num_ps=1", f"--num_workers={workers}")
     return Program("tmulc18/Distributed-TensorFlow-Guide", folder, [program], end, cluster=cluster)
+
+
+def _of_clicks(program: str, *flags: str) -> Program:
+    folder = "deep_ctr/Model_pipeline"
+    arguments = ["--data_dir={data}", "--model_dir={model}/", "--dt_dir=now", "--num_epochs=1", "--batch_size=64"]
+    return Program(
+        "lambdaji/tf_repos",
+        folder,
+        [program, *arguments, "--feature_size=200", "--field_size=10", *flags],
+        r"training ended at global step 200\b",  # 6,400 rows in each of two workers
+        functools.partial(made_data.clicks_for_python_2, f"{folder}/{program}"),
+        needs=("lib2to3",),
+    )
+
+
+def _of_videos(path: str) -> Program:
+    folder, program = path.split("/")
+    return Program(
+        "tangxyw/RecAlgorithm",
+        f"algorithm/{folder}",
+        [program, "--batch_size=256", "--model_dir={model}"],
+        r"training ended at global step 24\b",  # 3,000 rows in each of two workers
+        functools.partial(made_data.videos, f"algorithm/{folder}/{program}"),
+        needs=("pandas",),
+    )
 
 
 _MNIST = "examples/v1/dist-mnist"
@@ -146,5 +172,39 @@ PROGRAMS = [
         r"(?i)accuracy",
         cluster=("--num_ps=1", "--num_workers=3"),
         needs=("tf_slim",),
+    ),
+    Program(
+        "TracyMcgrady6/Distribute_MNIST",
+        ".",
+        ["distributed.py", "--train_steps=100"],
+        r"global step:10\d\b",
+        lambda copy, folder: made_data.for_python_3(copy / "distributed.py"),
+        needs=("lib2to3",),
+    ),
+    Program(
+        "GoogleCloudPlatform/cloudml-dist-mnist-example",
+        ".",
+        ["-m", "trainer.task_p3", "--data_dir={data}", "--output_dir={model}", "--train_steps=60", "--eval_steps=5"],
+        r"training ended at global step 60\b",
+        lambda copy, folder: made_data.images(folder),
+        cluster=("--num_ps=1", "--num_workers=2", "--chief"),
+    ),
+    *map(_of_clicks, ["DeepFM.py", "DCN.py", "NFM.py", "DeepMVM.py"]),
+    *map(
+        _of_videos,
+        [
+            *("AFM/afm.py", "BST/bst.py", "DCN/dcn.py", "DIN/din.py", "DeepCrossing/deepcrossing.py"),
+            *("DeepFM/deepfm.py", "FFM/ffm.py", "FiBiNET/fibinet.py", "FwFM/fwfm.py", "MMOE/mmoe.py", "NFM/nfm.py"),
+            *("PLE/ple.py", "xDeepFM/xdeepfm.py", "WideAndDeep/wide_and_deep.py"),
+            "WideAndDeep/wide_and_deep_builtin.py",
+        ],
+    ),
+    Program(
+        "qwurey/distributed_tensorflow_demo",
+        ".",
+        ["mnist_dist_dnn_1layer.py"],
+        r"accuracy: 0\.9",
+        lambda copy, folder: made_data.for_python_3(copy / "mnist_dist_dnn_1layer.py"),
+        needs=("lib2to3",),
     ),
 ]
