@@ -132,6 +132,25 @@ def videos(program: str, copy: pathlib.Path, folder: pathlib.Path) -> None:
     (place / "dataframe" / "test.csv").write_text("\n".join(lines) + "\n")
 
 
+def products(folder: pathlib.Path) -> None:
+    """Writes `train.tfrecords` and `test.tfrecords` with clicks on products; most columns of the programs are left out.
+
+    Args:
+      folder: of the data.
+    """
+    drawn = random.Random(1)
+    lengths = {"behaviorBids": 20, "behaviorCids": 20, "behaviorC1ids": 10, "behaviorSids": 20, "behaviorPids": 20}
+    lengths |= dict.fromkeys(["productId", "sellerId", "brandId", "cate1Id", "cateId", "cate2Id"], 1)
+
+    def record() -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {name: [drawn.randint(1, 50) for _ in range(n)] for name, n in lengths.items()}
+        click = drawn.randint(0, 1)
+        return found | {"click": [click], "pay": [click * drawn.randint(0, 1)], "matchScore": [drawn.random()]}
+
+    for name, rows in (("train", 3000), ("test", 200)):
+        _write_records(folder / f"{name}.tfrecords", (record() for _ in range(rows)))
+
+
 def _write_records(path: pathlib.Path, records: Iterable[Mapping[str, list[Any]]]) -> None:
     import tensorflow as tf  # here, since the command itself needs none
 

@@ -104,6 +104,18 @@ def _of_videos(path: str) -> Program:
     )
 
 
+def _of_products(module: str) -> Program:
+    flags = ["--train_data={data}/train.tfrecords", "--eval_data={data}/test.tfrecords", "--model_dir={model}"]
+    return Program(
+        "yangxudong/deeplearning",
+        ".",
+        ["-m", module, *flags, "--output_model={model}/exported", "--train_steps=60", "--batch_size=64"],
+        r"training ended at global step 60\b",
+        lambda copy, folder: made_data.products(folder),
+        cluster=("--num_ps=1", "--num_workers=2", "--chief"),
+    )
+
+
 _MNIST = "examples/v1/dist-mnist"
 _MESOS = "tensorflow_mesos/jobs"
 _OLD = "tensorflow_v1/examples/3_NeuralNetworks"
@@ -199,6 +211,7 @@ PROGRAMS = [
             "WideAndDeep/wide_and_deep_builtin.py",
         ],
     ),
+    *map(_of_products, ["DCN.train", "DIN.train", "deepFM.train_deepfm", "esmm.esmm"]),
     Program(
         "qwurey/distributed_tensorflow_demo",
         ".",
