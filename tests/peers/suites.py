@@ -35,9 +35,11 @@ SUITES = {
     **{
         f"train.{name}": f"{_TRAINING}/{name}_test.py"
         for name in (
-            "basic_loops", "basic_session_run_hooks", "checkpoint_management", "checkpoint_utils", "coordinator",
-            "device_setter", "evaluation", "input", "learning_rate_decay", "monitored_session", "moving_averages",
-            "optimizer", "queue_runner", "saver", "server_lib", "session_manager", "slot_creator", "supervisor",
+            "adadelta", "adagrad", "adagrad_da", "adam", "basic_loops", "basic_session_run_hooks",
+            "checkpoint_management", "checkpoint_ops", "checkpoint_utils", "coordinator", "device_setter", "evaluation",
+            "ftrl", "gradient_descent", "input", "learning_rate_decay", "momentum", "monitored_session",
+            "moving_averages", "optimizer", "proximal_adagrad", "proximal_gradient_descent", "queue_runner", "rmsprop",
+            "saver", "saver_large_variable", "server_lib", "session_manager", "slot_creator", "supervisor",
             "sync_replicas_optimizer", "training_util", "warm_starting_util",
         )
     },
