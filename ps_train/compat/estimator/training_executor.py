@@ -47,8 +47,10 @@ class TrainingExecutor:
                 "_ContinuousEvalListener."
             )
         self._estimator, self._eval_spec, self._listener = estimator, eval_spec, listener or EvalListener()
-        hooks = [*train_spec.hooks, *(train_hooks or ())]
-        self._train_spec = TrainSpec(train_spec.input_fn, train_spec.max_steps, hooks, train_spec.saving_listeners)
+        if further := list(train_hooks or ()):
+            hooks = [*train_spec.hooks, *further]
+            train_spec = TrainSpec(train_spec.input_fn, train_spec.max_steps, hooks, train_spec.saving_listeners)
+        self._train_spec = train_spec
 
     @property
     def estimator(self) -> EstimatorLike:

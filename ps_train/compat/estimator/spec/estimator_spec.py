@@ -139,6 +139,8 @@ def _required(value: Any, name: str, mode: str, *modes: str) -> bool:
 
 
 def _check_graph(value: Any, name: str) -> None:
+    if tf.executing_eagerly():  # values in place of tensors of a graph, as tests of heads have
+        return
     if value.graph is not v1.get_default_graph():
         raise ValueError(
             f"EstimatorSpec.{name}={value.name} is of another graph: make all tensors in the same call of the model_fn."
@@ -168,7 +170,8 @@ def _checked_loss(loss: Any, mode: str) -> tf.Tensor | None:
         return None
     _checked_tensor(loss, "loss")
     if loss.shape.num_elements() not in (None, 1):
-        raise ValueError(f"EstimatorSpec.loss={loss.name} has the shape {loss.shape}: use a scalar, e.g. its mean.")
+        name = "" if tf.executing_eagerly() else f"={loss.name}"
+        raise ValueError(f"EstimatorSpec.loss{name} has the shape {loss.shape}: use a scalar, e.g. its mean.")
     return loss if loss.shape.is_compatible_with([]) else tf.reshape(loss, [])
 
 

@@ -210,3 +210,13 @@ def test_point_55_outputs_are_export_outputs_by_name(outputs):
 
 def test_point_55_outputs_are_checked_for_predictions_only():
     assert EstimatorSpec(**given(TRAIN), export_outputs={"a": 3}).export_outputs == {"a": 3}
+
+
+def test_values_of_eager_mode_are_accepted():
+    with tf.__internal__.eager_context.eager_mode():
+        spec = EstimatorSpec(ModeKeys.EVAL, loss=tf.constant([2.0]), predictions={"p": tf.constant(1.0)})
+        assert float(spec.loss) == 2.0 and spec.loss.shape == []
+        with pytest.raises(TypeError, match=r"EstimatorSpec.loss=3 is of type int"):
+            EstimatorSpec(ModeKeys.EVAL, loss=3)
+        with pytest.raises(ValueError, match="has the shape"):
+            EstimatorSpec(ModeKeys.EVAL, loss=tf.constant([2.0, 3.0]))
