@@ -8,14 +8,18 @@ They come with the extra `estimator` of ps_train.  Their model_fn is trained as 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec import export_outputs
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.stock_package import VERSION, StockPackage, missing_package
+from ps_train.compat.estimator.spec.warm_start import VocabInfo, WarmStartSettings
 
 _TPU = "ps_train does not train on TPUs: use Estimator and RunConfig, or tf.estimator.tpu with use_tpu=False"
 _REASONS = {
@@ -147,7 +151,13 @@ def _package() -> StockPackage:
     gauge = types.SimpleNamespace(get_cell=lambda *names: unused)
     package = StockPackage(
         {
-            "estimator": {"Estimator": Estimator, "EstimatorV2": Estimator, "_canned_estimator_api_gauge": gauge},
+            "estimator": {
+                "Estimator": Estimator,
+                "EstimatorV2": Estimator,
+                "VocabInfo": VocabInfo,
+                "WarmStartSettings": WarmStartSettings,
+                "_canned_estimator_api_gauge": gauge,
+            },
             "estimator_export": {"estimator_export": lambda *names, **named: lambda exported: exported},
             "export.export_output": vars(export_outputs),
         }
@@ -157,7 +167,40 @@ def _package() -> StockPackage:
     optimizers = package.module("canned.optimizers")
     optimizers.get_optimizer_instance = _after_refusal(optimizers.get_optimizer_instance)
     specs.export_utils = types.SimpleNamespace(get_export_outputs=lambda outputs, predictions: outputs)
+    for name in _WITH_REDUCTION:
+        head = getattr(package.module(_MODULES[name]), name)
+        head.__init__ = _with_either_reduction(head.__init__)
     return package
+
+
+_WITH_REDUCTION = (
+    "BinaryClassHead",
+    "LogisticRegressionHead",
+    "MultiClassHead",
+    "MultiLabelHead",
+    "PoissonRegressionHead",
+    "RegressionHead",
+)
+_REDUCTIONS = {
+    v1.losses.Reduction.SUM: "sum",
+    v1.losses.Reduction.SUM_OVER_BATCH_SIZE: "sum_over_batch_size",
+}
+"""TensorFlow 1's values of `tf.losses.Reduction`, and those that heads know, with the same meaning."""
+
+
+def _with_either_reduction(make: Callable[..., None]) -> Callable[..., None]:
+    """Returns the `__init__` of a head that takes the values of TensorFlow 1's `tf.losses.Reduction` too."""
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*arguments: Any, **options: Any) -> None:
+        given = signature.bind(*arguments, **options)
+        reduction = given.arguments.get("loss_reduction")
+        if reduction in _REDUCTIONS:
+            given.arguments["loss_reduction"] = _REDUCTIONS[reduction]
+        make(*given.args, **given.kwargs)
+
+    return made
 
 
 def _after_refusal(make: Callable[..., Any]) -> Callable[..., Any]:

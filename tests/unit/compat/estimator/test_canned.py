@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train import estimator
 from ps_train.compat.estimator import canned
@@ -104,6 +105,19 @@ def test_a_head_makes_the_spec_of_a_model_fn(tmp_path: pathlib.Path) -> None:
     config = estimator.RunConfig(str(tmp_path), engine="ps_train")
     model = estimator.Estimator(model_fn, config=config).train(input_fn, steps=30)
     assert model.evaluate(input_fn, steps=10)["accuracy"] > 0.9
+
+
+@needs_package
+@pytest.mark.parametrize("name", ["SUM", "SUM_OVER_BATCH_SIZE"])
+@pytest.mark.parametrize("kind", ["BinaryClassHead", "LogisticRegressionHead", "RegressionHead"])
+def test_a_head_takes_the_reductions_of_both_tensorflows(kind: str, name: str) -> None:
+    losses = []
+    for reduction in (getattr(tf.losses.Reduction, name), getattr(v1.losses.Reduction, name)):
+        with tf.Graph().as_default(), v1.Session() as session:
+            head = getattr(estimator, kind)(loss_reduction=reduction)
+            labels, logits = tf.constant([[0.0], [1.0]]), tf.constant([[2.0], [3.0]])
+            losses.append(session.run(head.loss(labels, logits, features={}, mode="eval")))
+    assert losses[0] == losses[1] > 0
 
 
 @needs_package
