@@ -30,7 +30,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import remember_inputs
-from ps_train.data.split import Split
+from ps_train.data.split import UNKNOWN, Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.data.wrong_data import wrong_data
 
@@ -50,11 +50,13 @@ class DataSource:
     Attributes:
       name: name of the data in errors.
       description: that of a Stream, once `get` has loaded it.
+      count: number of examples, once `get` has loaded them; UNKNOWN where that is not known, and without a split.
     """
 
     def __init__(self, load: Callable[[], Any], max_bad_lines: int | None = None, split: Split | None = None) -> None:
         self._load, self._max_bad_lines, self._split = load, max_bad_lines, split
         self.name, self.description = str(split) if split is not None else "data()", ""
+        self.count = int(UNKNOWN)
         self._arrays: Arrays | None = None
 
     @property
@@ -70,7 +72,7 @@ class DataSource:
             data = self._load()
         if self._split is not None:
             split, self._split = self._split, None
-            split.check(data)
+            self.count = split.check(data)
         if isinstance(data, Arrays):
             self._arrays = data
         if isinstance(data, Stream):

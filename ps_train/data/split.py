@@ -48,8 +48,8 @@ class Split:
     def __str__(self) -> str:
         return f"data({self.name!r}, data_dir={self.data_dir!r})"
 
-    def check(self, data: Any) -> None:
-        """Checks the value of the model's `data` in the current graph.
+    def check(self, data: Any) -> int:
+        """Checks the value of the model's `data` in the current graph, and returns its `number_of`.
 
         Raises:
           DataError: it is the training split, and has no examples.
@@ -67,6 +67,7 @@ class Split:
             raise no_examples(str(self))
         if count == INFINITE and (self.epochs or self.name == "test"):
             raise endless(str(self), self.epochs)
+        return count
 
     def _check_unbounded(self, source: UnboundedSource) -> None:
         if self.name == "test":

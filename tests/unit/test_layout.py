@@ -82,7 +82,6 @@ COVERED_BY = {
     "training/loop/session.py": "tests/process/test_recovery.py",
     "training/loop/partition_client.py": "tests/cluster/test_unbounded_sources.py",
     "training/loop/recovery.py": "tests/process/test_recovery.py",
-    "training/tasks/final_evaluation.py": "tests/process/test_final_evaluation.py",
     "commands/launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
     "config/training_fields.py": "tests/unit/config/test_job.py",

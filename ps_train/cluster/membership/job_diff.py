@@ -16,6 +16,9 @@ from ps_train.config.job import Job
 USES = "uses of variables"
 """Key of the marks of how a model uses its variables (`engine/variables/variable_uses.py`), by name."""
 
+EXAMPLES = "examples of data('train')"
+"""Key of their number.  Example i of Arrays or a dataset goes to worker i mod n, so all must see the same examples."""
+
 CLUSTER_FIELDS = (*HOST_LISTS, "max_workers")
 
 
@@ -36,6 +39,8 @@ def diff_configs(theirs: Mapping[str, Any], mine: Mapping[str, Any], their_name:
         if left == right or (name == "worker_hosts" and _compatible(left, right, bool(mine.get("max_workers")))):
             continue
         lines.append(f"{name}: {_text_of(left)} at {their_name}, {_text_of(right)} at {my_name}")
+        if name == EXAMPLES:
+            lines[-1] += " (data() must return the same examples in every process: each trains on its share of them)"
     exchanged = exchanged_uses(theirs.get(USES) or {}, mine.get(USES) or {})
     for name, others in exchanged.items():
         lines.append(f"variable {name}: at {their_name} what {' or '.join(others)} is at {my_name}")

@@ -252,6 +252,7 @@ class EvalAssignment(Record):
       least_examples: examples of a share after which scoring may end, if the data do not.
       field: the field of the features by whose values there are metrics of parts of the data; "" for none.
       values: the values that have a part of their own.
+      examples: number of examples of the test data, of which a task must see the same; negative: it is not known.
     """
 
     token: str
@@ -260,6 +261,7 @@ class EvalAssignment(Record):
     least_examples: int = 0
     field: str = ""
     values: list[str] = dataclasses.field(default_factory=list)
+    examples: int = -1
 
 
 @dataclasses.dataclass(frozen=True)

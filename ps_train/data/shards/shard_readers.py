@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
+from ps_train.cluster.membership.job_diff import EXAMPLES
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.arrays import Arrays, Batched
@@ -245,6 +246,8 @@ def _reader_of_partitions(source: UnboundedSource, job: Job) -> PartitionReader:
 def described_shards(job: Job, source: DataSource) -> dict[str, str]:
     """Returns what describes the data and their cut, on which all tasks must agree; `source` has loaded the data."""
     described = {"data": source.description} if source.description else {}
+    if source.count >= 0:
+        described[EXAMPLES] = str(source.count)
     if not job.is_dynamic:
         return described
     with tf.Graph().as_default():  # a dataset is made in the current graph

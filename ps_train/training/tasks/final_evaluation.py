@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import DataError
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import cause_of
@@ -27,6 +28,7 @@ from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
 from ps_train.cluster.sessions.server import device_of
 from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
+from ps_train.data.pipeline import DataSource
 from ps_train.engine.step.evaluation import (
     BATCH,
     EvalGraph,
@@ -97,15 +99,19 @@ class EvalWorker:
         index = assignment.shares.get(str(self._prepared.task))
         if index is not None:
             slices = Slices(assignment.field, tuple(assignment.values)) if assignment.field else None
-            done = self._submit(sessions, DataShard(index, assignment.count), assignment.least_examples, slices)
+            done = self._submit(sessions, DataShard(index, assignment.count), assignment, slices)
             self._joined.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, sessions: ClusterSessions, shard: DataShard, least_examples: int, slices: Slices | None) -> bool:
+    def _submit(
+        self, sessions: ClusterSessions, shard: DataShard, assignment: records.EvalAssignment, slices: Slices | None
+    ) -> bool:
         try:
-            graph = _ShardGraphs(self._prepared).build(shard, slices)
+            graphs = _ShardGraphs(self._prepared)
+            graph = graphs.build(shard, slices)
+            check_same_examples(graphs.source, assignment)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
             session = sessions.open(graph.graph)
-            run_batches(session, graph, EvalLimit(least_examples, self._prepared.job.finish_timeout_secs))
+            run_batches(session, graph, EvalLimit(assignment.least_examples, self._prepared.job.finish_timeout_secs))
             session.run(graph.metric_sums.publish)
             log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
         except PS_LOST_ERRORS:
@@ -114,6 +120,13 @@ class EvalWorker:
             log.warning("shard %d of the test data is left to the chief: %s", shard.index, cause_of(error))
             return False
         return True
+
+
+def check_same_examples(source: DataSource, assignment: records.EvalAssignment) -> None:
+    """Raises DataError if a task's test data have another number of examples than the chief's: shares would overlap."""
+    count, of_chief = source.count, assignment.examples
+    if min(count, of_chief) >= 0 and count != of_chief:
+        raise DataError(f"{source.name} has {count} examples here and {of_chief} at the chief.")
 
 
 class EvalCoordinator:
@@ -149,6 +162,7 @@ class EvalCoordinator:
             1 + len(workers),
             self._limit.examples,
             *((self._slices.field, list(self._slices.values)) if self._slices is not None else ()),
+            examples=self._graphs.source.count,
         )
         self._joined.stores[0].set(records.SCORING, assignment.to_json())
         began = time.monotonic()

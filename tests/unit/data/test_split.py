@@ -102,7 +102,8 @@ def test_a_source_checks_its_first_value_only():
     class Counts(Split):
         def check(self, data):
             seen.append(data)
+            return 4
 
     source = DataSource(lambda: "data", None, Counts("train", "/d"))
     assert [source.get(), source.get()] == ["data", "data"]
-    assert seen == ["data"] and source.name == "data('train', data_dir='/d')"
+    assert seen == ["data"] and source.name == "data('train', data_dir='/d')" and source.count == 4
