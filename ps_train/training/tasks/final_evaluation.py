@@ -161,7 +161,8 @@ class EvalCoordinator:
             {task: 1 + n for n, task in enumerate(workers)},
             1 + len(workers),
             self._limit.examples,
-            *((self._slices.field, list(self._slices.values)) if self._slices is not None else ()),
+            self._slices.field if self._slices is not None else "",
+            list(self._slices.values) if self._slices is not None else [],
             examples=self._graphs.source.count,
         )
         self._joined.stores[0].set(records.SCORING, assignment.to_json())
