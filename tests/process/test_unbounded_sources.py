@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.event_cuts import read_cuts
 from ps_train.engine.checkpoint.files import checkpoints_in
-from tests.support.kill_seeds import seeds_from_2
+from tests.support.kill_seeds import asked_seeds
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually
 from tests.support.recording import NAMES
@@ -40,7 +40,7 @@ FLAGS = (
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * PATIENCE_SECS)
-@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in seeds_from_2(20))])
+@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in asked_seeds(1))])
 def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:
     brokers, numbers = Brokers(2), list(range(COUNT))
     brokers.send("numbers", [b"x", *numbers[:300], None, *numbers[300:]])
@@ -55,7 +55,7 @@ def test_every_message_is_used_once_although_workers_chief_and_ps_are_killed(pro
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * PATIENCE_SECS)
-@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in seeds_from_2(10))])
+@pytest.mark.parametrize("seed", [1, *(long(seed) for seed in asked_seeds(1))])
 def test_cuts_by_event_time_are_exact_although_workers_chief_and_ps_are_killed(processes: Processes, seed: int) -> None:
     brokers = Brokers(2)
     for number in range(5):  # an hour of messages each

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kill_seeds import VARIABLE, seeds_from_2
+from tests.support.kill_seeds import VARIABLE, asked_seeds
 
 
-def test_seeds_beyond_those_of_the_suite_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert seeds_from_2(4) == [2, 3, 4]
+    assert asked_seeds(1) == []
     monkeypatch.setenv(VARIABLE, "3,1234,1,37,0")
-    assert seeds_from_2(4) == [2, 3, 4, 0, 37, 1234]
+    assert asked_seeds(1) == [0, 3, 37, 1234]
