@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.estimator.spec.calls import EstimatorLike
 from ps_train.compat.estimator.spec.eval_listener import EvalListener, EvalResult, EvalStatus
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
+from ps_train.engine.checkpoint.glob_free import files_of_first_format
 from ps_train.engine.checkpoint.pinned import Pins
 
 log = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class CheckpointEvaluator:
             self.last = Evaluation(path, metrics, [])
             self._export(is_last or self._is_end(metrics), kept)
         except (tf.errors.OpError, FileNotFoundError):
-            if v1.train.checkpoint_exists(path) or (self.last is not None and self.last.checkpoint_path == path):
+            if _exists(path) or (self.last is not None and self.last.checkpoint_path == path):
                 raise
             log.warning("%s was removed before its evaluation ended: use a larger keep_checkpoint_max", path)
             return False
@@ -150,7 +151,7 @@ class CheckpointEvaluator:
         """Calls the exporters with the checkpoint, or with a copy if the training has removed it since."""
         assert self.last is not None
         path = self.last.checkpoint_path
-        path = path if not kept or v1.train.checkpoint_exists(path) else kept
+        path = path if not kept or _exists(path) else kept
         is_final = is_final and not self._has_final_export
         self._has_final_export |= is_final
         base = os.path.join(self._estimator.model_dir, "export")
@@ -185,3 +186,8 @@ def checked_result(metrics: Any) -> dict[str, Any]:
     if _STEP not in metrics:
         raise ValueError(f"Estimator.evaluate() returned only {', '.join(metrics)}: return {_STEP} too.")
     return metrics
+
+
+def _exists(path: str) -> bool:
+    """Returns whether a checkpoint is there; TensorFlow's function takes the path for a pattern."""
+    return bool(tf.io.gfile.exists(f"{path}.index")) or bool(files_of_first_format(path))
