@@ -70,6 +70,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of TensorFlow here, which writes records
     parts = given.only.split(",")
     chosen = [program for program in PROGRAMS if any(part in program.name for part in parts)]
     if not chosen:
