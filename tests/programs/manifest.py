@@ -158,17 +158,24 @@ PROGRAMS = [
     _guide("DOWNPOUR-Easy", "DOWNPOUR.py", ""),
     _guide("AGN", "AGN.py", ""),
     _guide("SAGN", "SAGN.py", ""),
-    Program("hustcat/tensorflow_examples", "mnist_distributed", ["dist_fifo.py"], r"[Aa]ccuracy"),
-    Program("hustcat/tensorflow_examples", "mnist_distributed", ["dist_join.py"], r"[Aa]ccuracy"),
-    Program("leo-mao/dist-mnist", ".", ["distributed_server-basic.py"], r"(?i)step"),
+    Program("hustcat/tensorflow_examples", "mnist_distributed", ["dist_fifo.py"], r"Test-Accuracy: 0\.9"),
+    Program("hustcat/tensorflow_examples", "mnist_distributed", ["dist_join.py"], r"Test-Accuracy: 0\.9"),
+    Program("leo-mao/dist-mnist", ".", ["distributed_server-basic.py"], r"Train step 3900\b"),
     Program(
-        "feihugis/distributed_tensorflow_explore", ".", ["distributed_mnist.py", "--train_steps=100"], r"global step"
+        "feihugis/distributed_tensorflow_explore",
+        ".",
+        ["distributed_mnist.py", "--train_steps=100"],
+        r"global step:10\d\b",
     ),
-    Program("yanglei99/Distributed_TensorFlow_Exercise", _MESOS, ["dist_mnist.py", "--max_step=100"], r"(?i)accuracy"),
+    Program(
+        "yanglei99/Distributed_TensorFlow_Exercise", _MESOS, ["dist_mnist.py", "--max_step=100"], r"Test-Accuracy: 0\.9"
+    ),
     Program("yanglei99/Distributed_TensorFlow_Exercise", _MESOS, ["dist_test.py"], ""),
     Program("yanglei99/Distributed_TensorFlow_Exercise", _MESOS, ["dist_test_summary.py"], ""),
     *(
-        Program("aymericdamien/TensorFlow-Examples", _OLD, [f"{name}.py"], r"(?i)accuracy\D*0\.9|1\.0", cluster=_ALONE)
+        Program(
+            "aymericdamien/TensorFlow-Examples", _OLD, [f"{name}.py"], r"(?i)accuracy\D*(0\.9|1\.0)", cluster=_ALONE
+        )
         for name in (
             "convolutional_network",
             "dynamic_rnn",
@@ -181,7 +188,7 @@ PROGRAMS = [
         "alexwal/distributed-tensorflow-intro",
         "local_fs/MNIST",
         ["updated.py", "--log_dir={model}"],
-        r"(?i)accuracy",
+        r"Test-Accuracy: 0\.9",
         cluster=("--num_ps=1", "--num_workers=3"),
         needs=("tf_slim",),
     ),
