@@ -102,7 +102,7 @@ def changes(
 
 def kept(found: Outcome, before: Outcome | None) -> Outcome:
     """Returns the outcome to store: the kind and the reason that a person has given for a failure stay."""
-    is_same = before is not None and before.kind != "right" and found.kind != "right"
+    is_same = before is not None and before.kind not in ("right", "wrong") and found.kind != "right"
     return before if is_same and before is not None else found
 
 

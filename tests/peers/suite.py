@@ -214,8 +214,12 @@ def _give_roles() -> None:
     from ps_train.compat.estimator.training_executor import TrainingExecutor
 
     def run_local(executor: Any) -> Any:
-        given = executor._estimator, executor._train_spec, executor._eval_spec, executor._listener
-        return train_and_evaluate._train_locally(*given)
+        estimator = executor._estimator
+        if (wrapped := vars(estimator).get("_mock_wraps")) is not None:
+            estimator.model_dir = wrapped.model_dir  # else a mock, which is no path
+        return train_and_evaluate._train_locally(
+            estimator, executor._train_spec, executor._eval_spec, executor._listener
+        )
 
     TrainingExecutor.run_local = run_local  # type: ignore[attr-defined]
 

@@ -35,6 +35,7 @@ def test_a_change_shows_in_both_directions_and_in_the_suites_that_ran() -> None:
         "s now_wrong: was right, is wrong ValueError: x",
     ]
     assert peers.kept(wrong, PRIVATE) == PRIVATE and peers.kept(wrong, RIGHT) == wrong
+    assert peers.kept(wrong, peers.Outcome("wrong", "an older error")) == wrong
     assert peers.kept(RIGHT, PRIVATE) == RIGHT and peers.kept(wrong, None) == wrong
 
 
