@@ -14,7 +14,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.staleness import summary
+from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel
+from tests.support.long import long
 from tests.support.models import Linear
 
 RATE, BATCH, BETWEEN = 0.05, 4, 3
@@ -50,7 +52,8 @@ def gradient_of(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
 def play(**fields) -> tuple[InProcessCluster, dict[str, np.ndarray]]:
     """A cluster after: worker 0 pulls, worker 1 makes updates, worker 0 pushes; and the values of w in between."""
     model = Held()
-    cluster = InProcessCluster(model, 1, 2, optimizer="sgd", learning_rate=RATE, batch_size=BATCH, **fields)
+    fields = {"optimizer": "sgd", "learning_rate": RATE, "batch_size": BATCH, **fields}
+    cluster = InProcessCluster(model, 1, 2, **fields)
     cluster.start()
     values = {"before": cluster.values()["w"].astype(np.float64)}
     model.hold.set()
@@ -120,6 +123,32 @@ def test_rules_apply_together() -> None:
     expected = values["between"] - RATE / BETWEEN * corrected
     np.testing.assert_allclose(values["after"], expected, rtol=1e-6, atol=1e-6)
     assert cluster.values()["ps_train/dropped"] == 0
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "momentum", long("adagrad"), long("rmsprop"), long("ftrl")])
+def test_a_stale_gradient_changes_values_and_slots_as_tensorflows_own_optimizer_does(optimizer: str) -> None:
+    cluster, values = play(optimizer=optimizer)
+    batches = batches_of(Held(), 2 * BATCH, BETWEEN)
+    fresh = [(x[1::2], y[1::2]) for x, y in batches]  # worker 1 has every second example
+    stale = batches[0][0][::2], batches[0][1][::2]
+    expected = train_in_order(optimizer, values["before"], fresh, stale)
+    found = cluster.values()
+    assert cluster.global_step() == BETWEEN + 1 and len(expected) > 1, "no slots are compared"
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def train_in_order(optimizer: str, initial: np.ndarray, fresh: list, stale: tuple) -> dict[str, np.ndarray]:
+    """The variables of a plain session after the gradients of `fresh`, then one of the initial values on `stale`."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        w = v1.get_variable("w", initializer=initial.astype(np.float32))
+        gradient = v1.placeholder(tf.float32, w.shape)
+        apply = make_optimizer(optimizer, RATE).apply_gradients([(gradient, w)])
+        session.run(v1.global_variables_initializer())
+        for x, y in fresh:
+            session.run(apply, {gradient: gradient_of(x, y, session.run(w).astype(np.float64))})
+        session.run(apply, {gradient: gradient_of(*stale, initial)})
+        return {variable.op.name: session.run(variable) for variable in v1.global_variables()}
 
 
 @pytest.mark.long
