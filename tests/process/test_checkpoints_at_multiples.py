@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster
+from tests.support.processes import Processes, TestCluster, eventually
 
 COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--keep_checkpoints=100")
 
@@ -28,3 +30,17 @@ def test_checkpoints_are_at_multiples_with_several_workers(processes: Processes,
         assert process.wait(120) == 0, process.output
     steps = sorted(step for step, _ in checkpoints_in(str(cluster.model_dir)))
     assert steps[-1] == 137 and len(steps) > 2 and all(step % 30 == 0 for step in steps[:-1]), steps
+
+
+def test_workers_wait_no_longer_for_a_frozen_chief_than_the_heartbeat_timeout(processes: Processes) -> None:
+    slow = ("--model=tests.support.models:SlowCounting", *COUNTING[1:], "--heartbeat_timeout_secs=2")
+    cluster = TestCluster(processes, 1, 2, *slow, "--max_steps=200", "--save_steps=10")
+    servers, (chief, worker) = cluster.start_all()
+    eventually(lambda: checkpoints_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")
+    chief.send(signal.SIGSTOP)
+    worker.wait_for("makes steps without waiting for checkpoints until the chief answers", 20)
+    chief.send(signal.SIGCONT)
+    for process in (chief, worker, *servers):
+        assert process.wait(60) == 0, process.output
+    steps = sorted(step for step, _ in checkpoints_in(str(cluster.model_dir)))
+    assert steps[-1] == 200

@@ -234,12 +234,15 @@ class SaveHook(v1.train.SessionRunHook):
             return
         found = "left out" if step == begun.due_step else f"begun {begun.late_secs:.1f}s later, at step {step}"
         due = f"at step {begun.due_step}" if begun.due_step is not None else f"{self._every_secs:g}s after the last one"
-        cause = "the one before was still being written" if begun.was_busy else "steps are faster than the chief saves"
+        flag = "save_secs" if begun.due_step is None else "save_steps"
+        if begun.was_busy:
+            cause = f"the one before was still being written: use a larger {flag}"
+        elif begun.due_step is not None and self._allow is not None:  # or they would have waited for it
+            cause = "workers made steps without the chief, which had stopped"
+        else:
+            cause = f"steps are faster than the chief saves: use a larger {flag}"
         others = f" ({self._unsaid} others were late since the last such line)" if self._unsaid else ""
-        log.warning(
-            "a checkpoint was due %s and was %s, because %s: use a larger %s%s",
-            due, found, cause, "save_secs" if begun.due_step is None else "save_steps", others,
-        )  # fmt: skip
+        log.warning("a checkpoint was due %s and was %s, because %s%s", due, found, cause, others)
         self._next_line, self._unsaid = time.monotonic() + _QUIET_SECS, 0
 
     def _warm_up(self, state: _SessionState, session: v1.Session) -> None:

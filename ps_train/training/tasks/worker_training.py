@@ -23,6 +23,7 @@ from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.base.polling import poll_until
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership.kv_store import cause_of
+from ps_train.cluster.membership.liveness import TaskLiveness
 from ps_train.cluster.membership.records import ModelReady, TaskState, task_statuses
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector, run_abandonable
@@ -64,7 +65,7 @@ POLL_SECS = 0.1
 _MAX_SESSIONS_WITHOUT_STEP = 5
 """The maximum number of consecutive sessions that are lost before a step was made."""
 _PAUSE_SECS = 30.0
-"""Seconds for which steps wait for a checkpoint beyond the time after which a silent task counts as lost."""
+"""Seconds for which steps wait for a checkpoint of a chief that lives but takes none."""
 _CANCEL_SECS = 1.0
 """Seconds for calls to end after their session was closed.  A call that still connects to a ps does not end."""
 
@@ -116,6 +117,7 @@ class WorkerTraining:
         self._generation = Generation("", "", 0.0)
         self._sessions_without_step = 0
         self._paused_since = self._next_look = 0.0
+        self._liveness = TaskLiveness(prepared.job.heartbeat_timeout_secs)
         self.rack: RackMember | None = None
         self._input_open = self.input_ended = self.begun = False
         self._parked = threading.Event()
@@ -374,7 +376,10 @@ class WorkerTraining:
         return not self._should_stop()
 
     def _go_on_without_chief(self, is_first: bool) -> None:
-        """Lets steps be made without the checkpoint for which they wait, if no chief is there to take it."""
+        """Lets steps be made without the checkpoint for which they wait, if no chief is there to take it.
+
+        A chief that has ended is not there, nor is one that has said nothing for heartbeat_timeout_secs.
+        """
         now = time.monotonic()
         if is_first:
             self._paused_since, self._next_look = now, now + POLL_SECS
@@ -383,8 +388,8 @@ class WorkerTraining:
         self._next_look = now + POLL_SECS
         chief = str(self.prepared.cluster.chief)
         status = next((one for one in task_statuses(self.joined.stores[0].items()) if one.task == chief), None)
-        secs = self.prepared.job.heartbeat_timeout_secs + _PAUSE_SECS
-        if status is None or process_exited(status) or now - self._paused_since > secs:
+        is_there = status is not None and not process_exited(status) and self._liveness.is_alive(status)
+        if not is_there or now - self._paused_since > _PAUSE_SECS:
             log.info("%s makes steps without waiting for checkpoints until the chief answers", self.prepared.task)
             self.ledger.allow(0)  # the chief's next session sets it again
 
