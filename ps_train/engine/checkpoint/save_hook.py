@@ -221,11 +221,13 @@ class SaveHook(v1.train.SessionRunHook):
                 return
             side_work.works("checkpoints", is_told=True)
             self.step, self.is_of_session = step, True
+            self._tried = max(self._tried, step)
             if self._state.begun:
                 self._report_late(self._state.begun.popleft(), step)
 
     def _report_late(self, begun: _Begun, step: int) -> None:
-        is_passed = begun.due_step is not None and step >= begun.due_step + self._every_steps
+        beside = self._every_steps if self._allow is None else 1  # steps that wait for checkpoints are beside none
+        is_passed = begun.due_step is not None and step >= begun.due_step + beside
         if begun.late_secs <= _LATE_SECS and not is_passed:
             return
         self.late += 1
@@ -237,8 +239,8 @@ class SaveHook(v1.train.SessionRunHook):
         flag = "save_secs" if begun.due_step is None else "save_steps"
         if begun.was_busy:
             cause = f"the one before was still being written: use a larger {flag}"
-        elif begun.due_step is not None and self._allow is not None:  # or they would have waited for it
-            cause = "workers made steps without the chief, which had stopped"
+        elif begun.due_step is not None and self._allow is not None:
+            cause = "workers made steps without waiting for it, as the chief or a worker was away"
         else:
             cause = f"steps are faster than the chief saves: use a larger {flag}"
         others = f" ({self._unsaid} others were late since the last such line)" if self._unsaid else ""
@@ -273,6 +275,11 @@ class SaveHook(v1.train.SessionRunHook):
                 return
             if not self._is_free_soon(since):
                 self._leave_out(state, step, since)
+                return
+            self.poll()
+            if step // self._every_steps <= self._tried // self._every_steps:  # it was late, and has this multiple
+                state.due_since, state.was_busy = None, False
+                self._go_on(step)
                 return
         due = self._every_steps * (self._tried // self._every_steps + 1) if by_step else None
         state.begun.append(_Begun(due, now - since, state.was_busy))

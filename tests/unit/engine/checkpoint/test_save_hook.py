@@ -164,3 +164,17 @@ def test_a_multiple_that_a_stalled_worker_has_passed_is_left_out_once() -> None:
     hook, allowed = exact_hook(saves)
     assert begun_at(hook, saves, [10, 21, 30, 43, 52, 60]) == [10, 30, 52, 60]
     assert allowed[-1] == 70
+
+
+def test_a_checkpoint_beside_a_multiple_is_told_and_stands_for_the_multiples_that_it_passed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    saves = Saves()
+    hook, allowed = exact_hook(saves)
+    assert begun_at(hook, saves, [10]) == [10]
+    hook.observe(38, None)  # the chief had been away
+    assert saves.asked.count("begin") == 2 and allowed[-1] == 40
+    saves.outcome = 41  # steps went on until the ps held the pushes
+    assert begun_at(hook, saves, [42, 49]) == []
+    assert "due at step 20 and was begun 0.0s later, at step 41, because workers made steps without" in caplog.text
+    assert begun_at(hook, saves, [50]) == [50]
