@@ -60,14 +60,18 @@ class Ledger(Record):
     def give(self, owner: str, wanted: int, last_step: int, sharers: int) -> Ledger:
         """Gives a worker at most `wanted` steps, and fewer near the end, so that all workers end together.
 
+        Before a checkpoint portions are larger: there are many, and steps of small portions do not share calls.
+
         Args:
           owner: the worker.
           wanted: the most steps to give.
           last_step: the last global step.
           sharers: the number of workers that share the rest.
         """
-        left = self.end(last_step) - self.given
-        count = max(0, min(wanted, left, max(1, left // (2 * sharers))))
+        end = self.end(last_step)
+        left = end - self.given
+        least, parts = (1, 2 * sharers) if end == last_step else (max(1, wanted // 4), sharers)
+        count = max(0, min(wanted, left, max(least, left // parts)))
         return self._with(self.given + count, owner, self.held.get(owner, 0) + count)
 
     def take_back(self, owner: str, unused: int, made: int) -> Ledger:

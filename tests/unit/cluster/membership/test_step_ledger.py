@@ -87,6 +87,14 @@ def test_some_steps_are_left_for_the_others():
     assert ledger.give("b", 50, 100, 2) == Ledger(43, {"a": 25, "b": 18})
 
 
+def test_portions_before_a_checkpoint_are_larger_as_there_are_many():
+    ledger = Ledger(0, {}, limit=100).give("a", wanted=50, last_step=1000, sharers=2)
+    assert ledger == Ledger(50, {"a": 50}, 100)
+    assert Ledger(80, {}, 100).give("b", 32, 1000, 2).given == 90
+    assert Ledger(90, {}, 100).give("b", 32, 1000, 2).given == 98, "a quarter of what is wanted"
+    assert Ledger(98, {}, 100).give("b", 1, 1000, 2).given == 99
+
+
 def test_the_last_steps_are_given_one_by_one():
     ledger = Ledger(98, {"b": 1}).give("a", 50, 100, 2)
     assert ledger == Ledger(99, {"b": 1, "a": 1})
