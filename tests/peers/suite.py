@@ -164,7 +164,7 @@ def _give_moved_names(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
-        module, name = modules.get(node.value.id), {"VariableV1": "Variable"}.get(node.attr, node.attr)
+        module, name = modules.get(node.value.id), node.attr
         if isinstance(module, types.ModuleType) and not hasattr(module, node.attr):
             home = next((home for home in homes if hasattr(home, name)), None)
             if home is not None:

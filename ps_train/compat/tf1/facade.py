@@ -34,7 +34,7 @@ from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_name
 from ps_train.compat.tf1.estimator_modules import EstimatorModules
 from ps_train.compat.tf1.lazy_module import LazyModule, own_names
 from ps_train.compat.tf1.moved_modules import MovedModules
-from ps_train.compat.tf1.variables import Variable, import_graph_def
+from ps_train.compat.tf1.variables import Variable, give_lost_methods, import_graph_def
 from ps_train.compat.train import names
 from ps_train.compat.train.sessions import Session
 
@@ -270,6 +270,7 @@ def install() -> Facade:
     share_classes()
     _free_flags_of_absl()
     _take_other_sizes()
+    give_lost_methods()
     lost_names.restore()
     return facade
 

@@ -65,6 +65,7 @@ _MORE: dict[str, Mapping[str, Any]] = {
     "python.saved_model.utils_impl": {"get_variables_path": get_variables_path},
     "python.ops.resource_variable_ops": {"_from_proto_fn": Variable.from_proto},
     "python.ops.variable_scope": {"variable": v1.Variable},
+    "python.ops.variables": {"RefVariable": Variable, "VariableV1": Variable},
     "python.util.nest": {"is_sequence": tf.nest.is_nested},
 }
 """Names that modules of today have lost, which they get back."""

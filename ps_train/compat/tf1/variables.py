@@ -53,6 +53,17 @@ for _name in ("__doc__", "__module__", "__qualname__"):
     setattr(Variable, _name, getattr(v1.Variable, _name))
 
 
+def give_lost_methods() -> None:
+    """Gives variables that are resources the method of TensorFlow 1 that only the other ones still have."""
+    tf.Variable.initialized_value = _initialized_value
+
+
+def _initialized_value(variable: Any) -> Any:
+    """Returns the value of a variable, or else its initial value."""
+    with tf.init_scope():
+        return tf.cond(v1.is_variable_initialized(variable), variable.read_value, lambda: variable.initial_value)
+
+
 @functools.wraps(v1.import_graph_def)
 def import_graph_def(*arguments: Any, **options: Any) -> Any:
     """Imports a graph as TensorFlow's; of the elements that it returns, those of variables are the values."""

@@ -50,3 +50,22 @@ def test_the_name_of_a_variable_is_its_value_everywhere(tmp_path: pathlib.Path) 
         "[3.0, 7.0, 6.0, 3.0, 7.0]",
         "[4.0, 7.0] [True, True, True]",
     ]
+
+
+LOST = """
+import tensorflow as tf
+from tensorflow.python.ops import variables
+a = tf.get_variable("a", initializer=2.0, use_resource=True)
+b = variables.VariableV1(a.initialized_value() * 3.0, name="b")
+c = variables.Variable(variables.Variable(5.0).initialized_value() + b.initialized_value())
+assert isinstance(a, variables.VariableV1) and isinstance(b, variables.RefVariable)
+with tf.Session() as session:
+    print(session.run(a.initialized_value()))
+    session.run(tf.global_variables_initializer())
+    print(session.run([a, b, c]), session.run([tf.assign(a, 7.0)]), session.run(a.initialized_value()))
+"""
+
+
+def test_a_variable_has_the_methods_and_the_private_names_of_tensorflow_1(tmp_path: pathlib.Path) -> None:
+    lines = output_of(LOST, tmp_path)
+    assert [line.replace("np.float32(", "").replace(")", "") for line in lines] == ["2.0", "[2.0, 6.0, 11.0] [7.0] 7.0"]
