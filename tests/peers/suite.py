@@ -130,6 +130,8 @@ def _forgive_texts() -> None:
     # It would skip the tests of TensorFlow 1, since this TensorFlow calls itself 2.
     test_util = importlib.import_module("tensorflow.python.framework.test_util")
     test_util.run_v1_only = lambda reason, function=None: function if function is not None else lambda given: given
+    modes = test_util.run_in_graph_and_eager_modes
+    test_util.run_in_graph_and_eager_modes = lambda *given, reset_test=True, **options: modes(*given, **options)
     lost = {"assertItemsEqual": "assertCountEqual", "assertEquals": "assertEqual", "assertNotEquals": "assertNotEqual",
             "assertRegexpMatches": "assertRegex", "assert_": "assertTrue"}  # fmt: skip
     for name, now in lost.items():
