@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ps_train.config.validators import Check, is_parsed_by, number_or_bounds
+from ps_train.config.validators import MOST_EXAMPLES, Check, is_parsed_by, number_or_bounds
 
 
 class BatchSizes(NamedTuple):
@@ -31,7 +31,9 @@ class BatchSizes(NamedTuple):
         """
         sizes = cls(*number_or_bounds(value))
         # Between bounds that are closer the size could never change.
-        if sizes.lower < 1 or (sizes.lower != sizes.upper and sizes.upper < 2 * sizes.lower):
+        if not 1 <= sizes.lower <= sizes.upper <= MOST_EXAMPLES or (
+            sizes.lower != sizes.upper and sizes.upper < 2 * sizes.lower
+        ):
             raise ValueError(value)
         return sizes
 
@@ -48,6 +50,6 @@ class BatchSizes(NamedTuple):
 
 batch_size = Check(
     "a whole number of at least 1, or two as in 64..512, where the second is the largest size and at least twice the "
-    "first",
+    f"first; at most {MOST_EXAMPLES}",
     is_parsed_by(BatchSizes.parse),
 )

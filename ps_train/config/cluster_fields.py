@@ -11,6 +11,9 @@ from ps_train.config.validators import Check, above, at_least, one_of, optional,
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
+_MOST_TASKS = 60_000
+"""Most ps or workers of one machine: each has a port of its own."""
+
 _HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
 _LABEL = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 CLUSTER_SOURCES = ("auto", "tf_config", "slurm", "kubernetes", "mpi", "none")
@@ -115,13 +118,13 @@ class ClusterFields:
     )
 
     num_ps: int | None = job_field(
-        None, "local mode", "Number of ps; 0: as --ps_on_workers. [1]", optional(at_least(0)), common=True
+        None, "local mode", "Number of ps; 0: as --ps_on_workers. [1]", optional(at_least(0, _MOST_TASKS)), common=True
     )
     num_workers: int | None = job_field(
         None,
         "local mode",
         "Number of workers. [2]  With INDEX=host:port lists: number of workers of the job.",
-        optional(at_least(1)),
+        optional(at_least(1, _MOST_TASKS)),
         common=True,
     )
     max_restarts: int = job_field(0, "local mode", "Restarts of each failed process.", at_least(0))

@@ -9,6 +9,7 @@ The parameters are those of the class, or what its file says of them (`model_fil
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,9 +38,9 @@ def missing_module(path: str, name: str) -> ModelError:
 
 def _hint(module_name: str, class_name: str) -> str:
     """Returns the advice for the path of a file in the place of a module; "" for a module."""
-    if not module_name.endswith(".py"):
+    if not module_name.endswith(".py") and "/" not in module_name:
         return ""
-    name = module_name.removesuffix(".py").strip("./").replace("/", ".")
+    name = os.path.normpath(module_name.removesuffix(".py")).strip("./").replace("/", ".")
     return f": use the name of the module, --model={name}:{class_name or 'CLASS'}"
 
 

@@ -17,6 +17,9 @@ _UPDATES = ("async", "bounded", "sync")
 _OF_STALE_GRADIENTS = ("async", "bounded")
 _ON_NAN = ("stop", "skip")
 _FLOAT16 = "float16"
+_MOST_BATCHES = 1_000_000
+"""Most batches of a push: with more of them the job would seem to stand still."""
+
 _COMPUTE_DTYPES = ("float32", "bfloat16", _FLOAT16)
 _STATIC, _DYNAMIC = _SHARDINGS = ("static", "dynamic")
 
@@ -97,7 +100,11 @@ class TrainingFields:
         2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True, common=True
     )
     accumulate: int = job_field(
-        1, "training", "Batches for each push, which sends their mean gradient.", at_least(1), shared=True
+        1,
+        "training",
+        "Batches for each push, which sends their mean gradient.",
+        at_least(1, _MOST_BATCHES),
+        shared=True,
     )
     steps_per_run: str = job_field(
         AUTO,

@@ -82,9 +82,14 @@ class Check:
             return False
 
 
-def at_least(low: float) -> Check:
-    """Returns a check for numbers of at least `low`."""
-    return Check(f"a number of at least {low}", lambda value: value >= low)
+MOST_EXAMPLES = 2**31 - 1
+"""Most examples of a batch: TensorFlow's kernels count rows in 32 bits."""
+
+
+def at_least(low: float, most: int | None = None) -> Check:
+    """Returns a check for numbers of at least `low`, and at most `most`."""
+    limit = "" if most is None else f" and at most {most}"
+    return Check(f"a number of at least {low}{limit}", lambda value: value >= low and (most is None or value <= most))
 
 
 def above(low: float) -> Check:

@@ -26,18 +26,24 @@ def is_gzipped(path: str | os.PathLike[str]) -> bool:
         return file.read(len(GZIP_START)) == GZIP_START
 
 
-def has_content(path: str | os.PathLike[str]) -> bool:
+def has_content(path: str | os.PathLike[str], is_zlib: bool = False) -> bool:
     """Returns False for an empty file, gzipped or not; a damaged file has content, and its reader tells of the damage.
+
+    Args:
+      path: of the file.
+      is_zlib: True if it is compressed by zlib, which no first bytes tell for sure.
 
     Raises:
       DataError: the file cannot be read.
     """
     with told_as_data_error(path), opened(path) as file:
-        start = file.read(len(GZIP_START))
-        if start != GZIP_START:
-            return bool(start)
-        file.seek(0)
+        start = file.read(1 << 10)
         try:
+            if is_zlib:
+                return bool(start and zlib.decompressobj().decompress(start, 1))
+            if not start.startswith(GZIP_START):
+                return bool(start)
+            file.seek(0)
             return bool(gzip.GzipFile(fileobj=file).read(1))
         except (gzip.BadGzipFile, EOFError, zlib.error):
             return True

@@ -23,7 +23,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.polling import told_while_running
-from ps_train.base.process_stats import available_cores
+from ps_train.base.process_stats import available_cores, memory_limit
 from ps_train.base.user_code import user_code
 from ps_train.data.arrays import Arrays, Batched
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -35,6 +35,9 @@ from ps_train.data.stream import Stream, no_autograph
 from ps_train.data.wrong_data import wrong_data
 
 _SHARED_NAME = "ps_train_input"
+
+_LEAST_BYTES = 128
+"""Bytes that an example in a shuffle buffer takes at least: each of its tensors has an allocation of its own."""
 
 
 class DataSource:
@@ -293,10 +296,14 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf
     return tf.data.Dataset.range(len(data)), gather, array_feeds
 
 
-def _buffer(data: Any, shard: DataShard, shuffle_buffer: int) -> int:
-    if not isinstance(data, Arrays):
-        return shuffle_buffer
-    return min(shuffle_buffer, max(1, -(-len(data) // shard.count)))
+def _buffer(data: Any, shard: DataShard, shuffle_buffer: int) -> Any:
+    """Returns the places of the shuffle buffer, which TensorFlow makes at once: not more than could ever be filled."""
+    if isinstance(data, Arrays):
+        return min(shuffle_buffer, max(1, -(-len(data) // shard.count)))
+    limit = memory_limit()
+    most = shuffle_buffer if limit is None else min(shuffle_buffer, int(limit) // _LEAST_BYTES)
+    count = data.cardinality()
+    return tf.where(count < 0, tf.constant(most, tf.int64), tf.clip_by_value(count, 1, most))
 
 
 def batches_of(

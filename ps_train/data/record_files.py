@@ -208,7 +208,8 @@ class TFRecords(Stream):
 
     def _parts(self, shard: DataShard) -> list[Part]:
         """Returns the parts of files that a replica reads, in the order of the data."""
-        numbered = [(number, path) for number, path in enumerate(self._files) if has_content(path)]
+        is_zlib = self._compression == "ZLIB"
+        numbered = [(number, path) for number, path in enumerate(self._files) if has_content(path, is_zlib)]
         files = [Part(number, path, self._compression_of(path)) for number, path in numbered]
         if shard.count <= len(files):
             return files[shard.index :: shard.count]

@@ -84,6 +84,7 @@ COVERED_BY = {
     "training/loop/recovery.py": "tests/process/test_recovery.py",
     "commands/launch/child_process.py": "tests/process/test_restarts.py",
     # Declarations, tested with the code that reads them.
+    "config/cluster_fields.py": "tests/unit/config/test_job.py",
     "config/training_fields.py": "tests/unit/config/test_job.py",
     # It changes the modules of a process, and so needs one of its own.
     "compat/tf1/moved_modules.py": "tests/unit/compat/tf1/test_facade_programs.py",

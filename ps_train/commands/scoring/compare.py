@@ -19,7 +19,7 @@ from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DataError
 from ps_train.base.tf_import import import_quietly
-from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive
+from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive, seed
 
 _ALL = "all rows"
 
@@ -44,7 +44,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--output", default="", help="output with the probabilities [probabilities, or the only one]")
     parser.add_argument("--most_slices", type=positive, default=20, help="most values of a column that are shown [20]")
     parser.add_argument("--resamples", type=positive, default=1000, help="resamples of the bootstrap [1000]")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples [0]")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the resamples [0]")
     parser.add_argument("--batch_size", type=positive, default=4096, help="rows of one call of a model [4096]")
     parser.add_argument("--json", default="", metavar="FILE", help="file for all numbers")
     return parser

@@ -13,6 +13,7 @@ import argparse
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ from ps_train.commands.scoring.formats import FORMATS
 from ps_train.config.paths import local_path
 
 _PROGRESS_SECS = 5.0
+
+_MOST = 2**31 - 1
 
 
 def predict(arguments: Sequence[str], console: Console) -> int:
@@ -78,8 +81,17 @@ def add_data_flags(parser: CommandParser) -> None:
 
 def positive(text: str) -> int:
     """Returns a whole number of at least 1; the parser shows the error."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
+    return _whole(text, 1)
+
+
+def seed(text: str) -> int:
+    """Returns a whole number of at least 0; the parser shows the error."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not re.fullmatch("[0-9]{1,10}", text) or not least <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least} and at most {_MOST}")
     return int(text)
 
 

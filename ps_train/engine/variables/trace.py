@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -172,10 +173,12 @@ class ModelVariables:
     Attributes:
       variables: name to variable, in the order in which the model made them.
       uses: name to the marks of how the model uses the variable; see `variable_uses`.
+      example_bytes: bytes that the tensors of one example take at least; 0 if they are not known.
     """
 
     variables: dict[str, VariableTrace]
     uses: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict, compare=False)
+    example_bytes: int = dataclasses.field(default=0, compare=False)
 
     def specs(self) -> list[VariableSpec]:
         """Returns the specs of all variables, in the order in which the model made them."""
@@ -248,9 +251,14 @@ def trace(model: Model, source: DataSource, batch_size: int, seed: int = 0) -> M
             traces |= _vocabulary_variables(name, table, traces[f"{name}/{KEYS}"].spec.shape[1])
     for name, value in begun.items():
         traces[name] = dataclasses.replace(traces[name], checkpoint=value, given=None)
-    variables = ModelVariables(traces, uses)
+    variables = ModelVariables(traces, uses, sum(map(_bytes_of_example, inputs.values())))
     warn_of_gradients(variables)
     return variables
+
+
+def _bytes_of_example(batch: tf.Tensor) -> int:
+    """Returns the bytes of an example in a tensor [batch, ...], with 1 for each size that is not known."""
+    return int(batch.dtype.size or 1) * math.prod(size or 1 for size in batch.shape[1:] or ())
 
 
 def _tensor_of(value: Any) -> tf.Tensor:

@@ -165,6 +165,7 @@ def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: M
     topology = known_topology(job, task, cluster)
     plan = plan_of(job, variables.specs(), cluster, topology)
     check_memory(plan, cluster, memory_limit())
+    check_batch(job, source.count, variables.example_bytes, memory_limit())
     if topology is not None:
         description |= topology.described()
     return Prepared(
@@ -196,6 +197,28 @@ def check_memory(plan: Plan, cluster: Cluster, limit: float | None) -> None:
         f"of memory; the largest is {largest} with {human_bytes(sizes[largest])}: use fewer rows or columns, or ps on "
         "more machines."
     )
+
+
+def check_batch(job: Job, examples: int, example_bytes: int, limit: float | None) -> None:
+    """Refuses batches that the memory of this machine cannot hold.
+
+    Args:
+      job: the job.
+      examples: number of examples of the data; negative if it is not known.
+      example_bytes: bytes that one of them takes at least.
+      limit: bytes of memory that this process may use; None where that is not known.
+
+    Raises:
+      ConfigError: the smallest batch needs more.
+    """
+    size = job.min_batch_size
+    if job.epochs and examples >= 0:
+        size = min(size, job.epochs * examples)
+    if limit is not None and size * example_bytes > limit:
+        raise ConfigError(
+            f"{described(job, 'batch_size')} needs {human_bytes(size * example_bytes)} for a batch, and this machine "
+            f"has {human_bytes(int(limit))} of memory: use a smaller one."
+        )
 
 
 def plan_of(

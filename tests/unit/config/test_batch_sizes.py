@@ -30,7 +30,7 @@ def test_the_sizes_are_the_lower_bound_doubled_up_to_the_upper_one(value: int | 
 @pytest.mark.parametrize(
     "text",
     ["64..", "..64", "512..64", "0..8", "64..100", "0", "-4", "-4..8", "64...512", "64..128..256", "64-512", "a..b",
-     "64.. 512", "1e3", "", "\uff12..\uff14", "1..9999999999"],
+     "64.. 512", "1e3", "", "\uff12..\uff14", "1..9999999999", "2147483648", "99999999999999999"],
 )  # fmt: skip
 def test_what_is_neither_a_size_nor_bounds_is_refused_with_its_value_source_and_what_is_allowed(text: str) -> None:
     with pytest.raises(ConfigError) as caught:

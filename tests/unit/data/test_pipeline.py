@@ -198,3 +198,15 @@ def test_endless_batches_go_on_after_the_end_and_stand_for_no_examples():
         seen = [session.run((batches.labels, batches.examples)) for _ in range(6)]
     assert [labels.tolist() for labels, _ in seen] == [[0, 1], [2, 3], [4], [0, 1], [0, 1], [0, 1]]
     assert [float(examples) for _, examples in seen] == [2, 2, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_shuffle_buffer_beyond_the_memory_holds_all_examples_of_a_dataset(is_known, monkeypatch):
+    monkeypatch.setattr("ps_train.data.pipeline.memory_limit", lambda: 128 * 1024)
+
+    def batches():
+        data = tf.data.Dataset.from_tensor_slices((np.arange(50), np.arange(50)))
+        return training_batches(data if is_known else data.filter(lambda *_: True), ALONE, 4, 1, 10**17)
+
+    found = [label for _, labels in run_to_end(batches) for label in labels.tolist()]
+    assert found != sorted(found) == list(range(50))

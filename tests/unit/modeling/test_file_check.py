@@ -155,6 +155,7 @@ def test_a_module_that_does_not_exist_is_refused(path, missing):
 
 def test_the_path_of_a_file_is_refused_with_the_name_of_its_module():
     assert "use the name of the module, --model=models.net:Net" in refusal("./models/net.py:Net")
+    assert "use the name of the module, --model=models.net:Net" in refusal("./models/net:Net")
 
 
 def test_the_source_of_a_model_argument_is_named(write):

@@ -123,6 +123,7 @@ def test_data_that_a_model_reads_give_the_same(folder: pathlib.Path) -> None:
         (["--label=click", "--output=no"], "has the outputs logits, probabilities: choose"),
         (["--label=click", "--by=no"], "no column 'no'"),
         (["--label=click", "--json=/no/file"], "json=/no/file cannot be written"),
+        (["--label=click", "--seed=-1"], "-1 is not a whole number of at least 0"),
         (["--label=click", "--model_arg=a=b"], "--model_arg is for --model"),
         (["--model=tests.no:Model"], "tests.no"),
         (["--model=tests.unit.commands.scoring.test_compare:Clicks", "--split=train"], "has no examples"),

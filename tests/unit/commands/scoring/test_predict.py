@@ -278,6 +278,7 @@ def test_a_directory_of_another_origin_is_not_emptied(tmp_path: pathlib.Path, ex
         ("key,price,ids,name\n1,2,3,a\n", ["--format=tfrecord"], "damaged"),
         ("key,price,ids,name\n1,2,3,a\n", ["--format=jsonl"], "data.csv line 1 is not JSON"),
         ("key,price,ids,name\n1,2,3,a\n", ["--batch_size=0"], "0 is not a whole number of at least 1"),
+        ("key,price,ids,name\n1,2,3,a\n", ["--batch_size=99999999999"], "99999999999 is not a whole number of at"),
         ("key,price,ids,name\n1,2,3,a\n", ["--default=price"], "default=price is not NAME=VALUE"),
         ("key,price,ids,name\n1,2,3,a\n", ["--to=out"], "to=out has no format by its name"),
         ("key,price,ids,name\n1,2,3,a\n", ["--data=no-*"], "no file has a name like no-*"),
