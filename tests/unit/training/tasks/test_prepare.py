@@ -33,7 +33,7 @@ def test_ps_elsewhere_and_what_is_not_known_are_not_judged() -> None:
 
 
 def test_batches_beyond_the_memory_of_this_machine_are_refused() -> None:
-    with pytest.raises(ConfigError, match="^batch_size=2000000000 needs 67.1 GiB for a batch, and this"):
+    with pytest.raises(ConfigError, match=r"^batch_size=2000000000 needs 67.1 GiB for a batch, and this"):
         check_batch(Job(batch_size=2_000_000_000), 4000, 36, 16.0 * GIB)
 
 
