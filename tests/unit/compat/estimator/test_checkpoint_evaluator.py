@@ -183,12 +183,15 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_is_skipped(evaluating, ca
     assert evaluating.at(20) and evaluating.estimator.evaluated == [20]
 
 
-def test_an_error_of_a_checkpoint_that_is_there_is_raised(evaluating, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["run", "run[1]"])
+def test_an_error_of_a_checkpoint_that_is_there_is_raised(tmp_path, monkeypatch, name):
     def fail(**given):
         raise tf.errors.InvalidArgumentError(None, None, "other shapes")
 
+    (tmp_path / name).mkdir()
+    evaluating = Evaluating(tmp_path / name)
     monkeypatch.setattr(evaluating.estimator, "evaluate", fail)
-    (tmp_path / "model.ckpt-10.index").write_bytes(b"index")
+    (tmp_path / name / "model.ckpt-10.index").write_bytes(b"index")
     evaluating.estimator.save(10)
     with pytest.raises(tf.errors.InvalidArgumentError, match="other shapes"):
         evaluating.evaluator.evaluate_latest()
