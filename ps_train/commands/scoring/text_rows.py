@@ -2,7 +2,8 @@
 
 Texts are carried as they are.  A column of csv is one of numbers if the model takes numbers of it, or if --types says
 so.  Lines of JSON are parsed by Python's `json`: pyarrow's reader makes times of texts that look like some, and floats
-of integers above 64 bits, or beside floats.
+of integers above 64 bits, or beside floats.  A schema given to it does not help: a column of texts then refuses
+numbers, columns that only later records have are not in it, and half of a surrogate pair ends the read.
 """
 
 from __future__ import annotations
