@@ -144,6 +144,9 @@ def products(folder: pathlib.Path) -> None:
 
     def record() -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {name: [drawn.randint(1, 50) for _ in range(n)] for name, n in lengths.items()}
+        for name in ("bid", "cid", "c1id", "sid", "pid"):
+            ids = found[f"behavior{name.capitalize()}s"]
+            found[f"{name}Weights"] = [drawn.random() for _ in ids]
         click = drawn.randint(0, 1)
         return found | {"click": [click], "pay": [click * drawn.randint(0, 1)], "matchScore": [drawn.random()]}
 
