@@ -34,7 +34,7 @@ def test_the_ledger_gives_every_step_exactly_once(store_of: Callable[[], KeyValu
     in_parallel([lambda index=index: work(index) for index in range(4)])
     assert sum(taken) == 500
     assert ledger_of(store_of()).left() == 0
-    assert store_of().get("steps/") == '{"given": 500, "held": {}}'
+    assert store_of().get("steps/") == '{"given": 500, "held": {}, "limit": 0}'
 
 
 def test_a_store_without_the_ledger_is_a_lost_ps(store_of: Callable[[], KeyValueStore]) -> None:
