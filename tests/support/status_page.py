@@ -51,6 +51,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "elapsed_secs": 100.0,
         "eta_secs": 66.7,
         "loss": 0.3125,
+        "loss_rise": 0.0,
         "steps_per_sec": 12.0,
         "examples_per_sec": 384.0,
         "skipped": 0,
