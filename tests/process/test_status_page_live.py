@@ -75,7 +75,7 @@ def test_the_page_shows_a_live_job_and_the_report_its_end(processes: Processes, 
     assert messages_of(browser) == []
     run.send(signal.SIGTERM)
     run.wait(60)
-    assert text_of(browser, "#state-text") == "stopped", "the open page has heard of the end"
+    eventually(lambda: text_of(browser, "#state-text") == "stopped", 20, "the end on the open page")
     assert not browser.execute_script("return document.body.classList.contains('silent')")
     show_report(browser, model_dir)
     assert text_of(browser, "#state-text") == "stopped"

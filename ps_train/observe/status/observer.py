@@ -40,9 +40,9 @@ _REPORT = "report.html"
 _END_SECS = 8.0
 """Seconds for which a request waits for the end of the job."""
 
-_PAGE_SECS, _FAREWELL_SECS = 12.0, 2.5
+_PAGE_SECS, _FAREWELL_SECS, _MOST_FAREWELL_SECS = 12.0, 2.5, 6.0
 """Seconds since its last request within which a page counts as open, and seconds for which the server stays for such
-pages after the end of the job: they ask for the state every 2 s."""
+pages after the end of the job: they ask for the state every 2 s, later on a busy machine."""
 
 
 class JobObserver:
@@ -70,7 +70,7 @@ class JobObserver:
         self._launcher = LauncherEvents(recorder)
         self._server: HttpServer | None = None
         self._lock, self._is_over = threading.Lock(), False
-        self._ended, self._page_at = threading.Event(), float("-inf")
+        self._ended, self._is_told, self._page_at = threading.Event(), threading.Event(), float("-inf")
         if job.status_port is not None and job.status_port >= 0:
             headers = {
                 "Cache-Control": "no-store",
@@ -131,6 +131,7 @@ class JobObserver:
         if self._server is not None:
             if self._ended.is_set() and time.monotonic() - self._page_at < _PAGE_SECS:
                 time.sleep(_FAREWELL_SECS)
+                self._is_told.wait(_MOST_FAREWELL_SECS - _FAREWELL_SECS)
             self._server.stop()
 
     def _history(self) -> tuple[str, str]:
@@ -141,12 +142,17 @@ class JobObserver:
         """Answers with the status when the job has ended, or after some seconds."""
         self._page_at = time.monotonic()
         self._ended.wait(_END_SECS)
+        return self._status()
+
+    def _status(self) -> tuple[str, str]:
+        if self._ended.is_set():
+            self._is_told.set()
         return "application/json", json_of(self.board.status())
 
     def _routes(self) -> dict[str, Route]:
         return {
             "/": lambda: ("text/html; charset=utf-8", page()),
-            "/api/status": lambda: ("application/json", json_of(self.board.status())),
+            "/api/status": self._status,
             "/api/history": self._history,
             "/api/end": self._end,
             "/metrics": lambda: (prometheus.CONTENT_TYPE, prometheus.text(self.board.status())),
