@@ -240,6 +240,7 @@ def test_without_the_right_or_the_program_there_is_one_line(processes, network):
     assert process.wait(60) == 2 and len(process.lines) == 1 and "install nftables" in process.output
 
 
+@pytest.mark.long
 def test_a_member_trains_and_an_outsider_is_refused_also_after_a_ps_restarts(processes, network):
     server, member, outsider = network
     rules = [firewall(processes, host) for host in (server, member)]

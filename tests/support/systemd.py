@@ -29,8 +29,10 @@ mount --bind "$SOURCE" /opt/source
 mount --bind "$GIVEN" /opt/given
 cat > /opt/ps_train/bin/ps_train <<'END'
 #!/bin/sh
-PYTHONPATH=/opt/source:/opt/site exec "$(echo /opt/python/bin/python3.[0-9]*[0-9])" -B -m ps_train "$@"
+export PYTHONPATH=/opt/source:/opt/site LD_LIBRARY_PATH=/opt/python/lib
+exec "/opt/python/bin/python$(cat /opt/version)" -B -m ps_train "$@"
 END
+echo "$VERSION" > /opt/version
 chmod 755 /opt/ps_train/bin/ps_train
 mount -t tmpfs tmpfs /run
 mkdir -p /run/lock /run/etc /run/user
@@ -67,7 +69,14 @@ class Systemd:
         given.mkdir()
         (given / "job.flags").write_text(flags)
         packages = next(path for path in site.getsitepackages() if pathlib.Path(path, "tensorflow").exists())
-        env = {"PYTHON": sys.base_prefix, "SITE": packages, "SOURCE": str(ROOT), "GIVEN": str(given)}
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        env = {
+            "VERSION": version,
+            "PYTHON": sys.base_prefix,
+            "SITE": packages,
+            "SOURCE": str(ROOT),
+            "GIVEN": str(given),
+        }
         spaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--cgroup", "--uts", "--ipc", "--net"]
         self._process = processes.command(["unshare", *spaces, "sh", "-c", _BOOT], env=env)
         self._pid = int(str(eventually(self._find, 30, f"systemd; {self._process.output}")))

@@ -12,7 +12,7 @@ their order alone.
 from __future__ import annotations
 
 import contextlib
-import csv
+import functools
 import gzip
 import io
 import json
@@ -174,17 +174,11 @@ class Results:
                 for row in zip(*map(self._json_texts, names, table.columns), strict=True):
                     file.write("{" + ", ".join(f"{key}: {text}" for key, text in zip(keys, row, strict=True)) + "}\n")
             return
-        is_plain = self._kind == "tsv"  # a tsv has no quotes
-        quotes: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None} if is_plain else {}
-        writer = csv.writer(file, delimiter=DELIMITERS[self._kind], lineterminator="\n", **quotes)
-        try:
-            writer.writerow(names)
-            for table in tables:
-                writer.writerows(zip(*([_cell(one) for one in plain(column)] for column in table.columns), strict=True))
-        except csv.Error:
-            raise DataError(
-                "a cell has a tab or a line end, which a tsv cannot have: use a result of another format."
-            ) from None
+        row = functools.partial(_line, self._kind)
+        file.write(row(names))
+        for table in tables:
+            columns = [[_cell(one) for one in plain(column)] for column in table.columns]
+            file.writelines(map(row, zip(*columns, strict=True)))
 
     def _json_texts(self, name: str, column: pa.ChunkedArray) -> list[str]:
         if self._of_json_texts and name not in self._outputs:
@@ -243,6 +237,16 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return LIST_SEPARATOR.join(map(_cell, value)) if isinstance(value, list) else str(value)
+
+
+def _line(kind: str, cells: Sequence[str]) -> str:
+    """Returns a line of csv or tsv, the same from every version of Python, whose `csv` differs at some characters."""
+    if kind == "tsv":  # it has no quotes
+        if any(set("\t\r\n") & set(cell) for cell in cells):
+            raise DataError("a cell has a tab or a line end, which a tsv cannot have: use a result of another format.")
+    else:
+        cells = ['"' + cell.replace('"', '""') + '"' if set('",\r\n') & set(cell) else cell for cell in cells]
+    return (DELIMITERS[kind].join(cells) or ('""' if kind == "csv" else "")) + "\n"
 
 
 def _write_parquet(path: str, tables: Iterator[pa.Table]) -> None:

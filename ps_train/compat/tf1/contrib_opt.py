@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import adam_terms, make_variable_once, variable_once, zeros_slot
+from ps_train.base.private_tf import AdamTerms, adam_terms, make_variable_once, variable_once, zeros_slot
 
 __all__ = [
     "AdaMaxOptimizer",
@@ -33,50 +33,22 @@ __all__ = [
 ]
 
 
-def _rows(variable: Any, indices: Any) -> Any:
-    return tf.gather(variable, indices)
-
-
 def _value(given: Any) -> Any:
     """Returns the value of a hyperparameter, which may be a function without arguments."""
     return given() if callable(given) else given
 
 
-class _RowsOfAdam(v1.train.AdamOptimizer):
-    """An Adam whose subclasses say how rows are updated."""
+class _ByUpdate:
+    """A base of optimizers with one `_update` and one `_update_rows` for both kinds of variables.
 
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._update_rows(grad.values, var, grad.indices)
+    TensorFlow calls one method for resource variables, another for reference variables.
+    """
 
-    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        return self._update_rows(grad, var, indices)
+    def _update(self, grad: Any, var: Any) -> Any:
+        raise NotImplementedError
 
     def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
         raise NotImplementedError
-
-    def _coefficients(self, dtype: Any) -> tuple[Any, ...]:
-        """Returns learning rate, beta1, beta2, epsilon, and the powers of beta1 and beta2."""
-        return tuple(tf.cast(value, dtype) for value in adam_terms(self))
-
-
-class LazyAdamOptimizer(_RowsOfAdam):
-    """An Adam that changes only the rows of a batch, and their slots.  The arguments are those of AdamOptimizer."""
-
-    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
-        rate, beta1, beta2, epsilon, power1, power2 = self._coefficients(var.dtype.base_dtype)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        m_rows = beta1 * _rows(m, indices) + (1 - beta1) * grad
-        v_rows = beta2 * _rows(v, indices) + (1 - beta2) * tf.square(grad)
-        change = rate * tf.sqrt(1 - power2) / (1 - power1) * m_rows / (tf.sqrt(v_rows) + epsilon)
-        return tf.group(
-            v1.scatter_update(m, indices, m_rows),
-            v1.scatter_update(v, indices, v_rows),
-            v1.scatter_sub(var, indices, change),
-        )
-
-
-class NadamOptimizer(_RowsOfAdam):
-    """Adam with Nesterov's momentum (Dozat, 2016).  The arguments are those of AdamOptimizer."""
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return self._update(grad, var)
@@ -84,31 +56,83 @@ class NadamOptimizer(_RowsOfAdam):
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         return self._update(grad, var)
 
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        return self._update_rows(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        return self._update_rows(grad, var, indices)
+
+
+class _Adam(_ByUpdate, v1.train.AdamOptimizer):
+    """An Adam in steps that subclasses change.  `has_lazy_rows`: a sparse gradient changes its own rows alone."""
+
+    has_lazy_rows = False
+
+    def _terms(self, dtype: Any) -> AdamTerms:
+        return AdamTerms(*(tf.cast(value, dtype) for value in adam_terms(self)))
+
+    def _change(self, terms: AdamTerms, grad: Any, m: Any, v: Any) -> Any:
+        """Returns what a variable loses; `m` and `v` are the new moments."""
+        rate = terms.rate * tf.sqrt(1 - terms.beta2_power) / (1 - terms.beta1_power)
+        return rate * m / (tf.sqrt(v) + terms.epsilon)
+
+    def _second(self, terms: AdamTerms, v: Any, grad: Any) -> Any:
+        """Returns the new second moment."""
+        return terms.beta2 * v + (1 - terms.beta2) * tf.square(grad)
+
     def _update(self, grad: Any, var: Any) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        _, beta1, beta2, _, _, _ = self._coefficients(var.dtype.base_dtype)
-        m_now = v1.assign(m, beta1 * m + (1 - beta1) * grad)
-        v_now = v1.assign(v, beta2 * v + (1 - beta2) * tf.square(grad))
-        return tf.group(v1.assign_sub(var, self._change(grad, m_now, v_now, var.dtype.base_dtype)), m_now, v_now)
+        terms, m, v = self._terms(var.dtype.base_dtype), self.get_slot(var, "m"), self.get_slot(var, "v")
+        m_now = v1.assign(m, terms.beta1 * m + (1 - terms.beta1) * grad)
+        v_now = v1.assign(v, self._second(terms, v, grad))
+        return tf.group(v1.assign_sub(var, self._change(terms, grad, m_now, v_now)), m_now, v_now)
 
     def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        _, beta1, beta2, _, _, _ = self._coefficients(var.dtype.base_dtype)
-        with tf.control_dependencies([v1.assign(m, beta1 * m), v1.assign(v, beta2 * v)]):
+        terms, m, v = self._terms(var.dtype.base_dtype), self.get_slot(var, "m"), self.get_slot(var, "v")
+        if self.has_lazy_rows:
+            m_rows = terms.beta1 * tf.gather(m, indices) + (1 - terms.beta1) * grad
+            v_rows = self._second(terms, tf.gather(v, indices), grad)
+            return tf.group(
+                v1.scatter_update(m, indices, m_rows),
+                v1.scatter_update(v, indices, v_rows),
+                v1.scatter_sub(var, indices, self._change(terms, grad, m_rows, v_rows)),
+            )
+        with tf.control_dependencies([v1.assign(m, terms.beta1 * m), v1.assign(v, terms.beta2 * v)]):
             added = [
-                v1.scatter_add(m, indices, (1 - beta1) * grad),
-                v1.scatter_add(v, indices, (1 - beta2) * tf.square(grad)),
+                v1.scatter_add(m, indices, (1 - terms.beta1) * grad),
+                v1.scatter_add(v, indices, (1 - terms.beta2) * tf.square(grad)),
             ]
         with tf.control_dependencies(added):
-            rows = self._change(grad, _rows(m, indices), _rows(v, indices), var.dtype.base_dtype)
-        return tf.group(v1.scatter_sub(var, indices, rows), *added)
+            return self._step_of_rows(terms, grad, var, m, v, indices)
 
-    def _change(self, grad: Any, m: Any, v: Any, dtype: Any) -> Any:
-        rate, beta1, _, epsilon, power1, power2 = self._coefficients(dtype)
-        return rate * tf.sqrt(1 - power2) / (1 - power1) * (beta1 * m + (1 - beta1) * grad) / (tf.sqrt(v) + epsilon)
+    def _step_of_rows(self, terms: AdamTerms, grad: Any, var: Any, m: Any, v: Any, indices: Any) -> Any:
+        """Returns the update of a variable of which some rows have a gradient: all rows follow their moments."""
+        return v1.assign_sub(var, self._change(terms, grad, tf.identity(m), tf.identity(v)))
 
 
-class AdaMaxOptimizer(_RowsOfAdam):
+class LazyAdamOptimizer(_Adam):
+    """An Adam that changes only the rows of a batch, and their slots.  The arguments are those of AdamOptimizer."""
+
+    has_lazy_rows = True
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        return v1.train.AdamOptimizer._apply_dense(self, grad, var)
+
+    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
+        return v1.train.AdamOptimizer._resource_apply_dense(self, grad, var)
+
+
+class NadamOptimizer(_Adam):
+    """Adam with Nesterov's momentum (Dozat, 2016).  The arguments are those of AdamOptimizer."""
+
+    def _change(self, terms: AdamTerms, grad: Any, m: Any, v: Any) -> Any:
+        return super()._change(terms, grad, terms.beta1 * m + (1 - terms.beta1) * grad, v)
+
+    def _step_of_rows(self, terms: AdamTerms, grad: Any, var: Any, m: Any, v: Any, indices: Any) -> Any:
+        change = self._change(terms, grad, tf.gather(m, indices), tf.gather(v, indices))
+        return v1.scatter_sub(var, indices, change)
+
+
+class AdaMaxOptimizer(_Adam):
     """AdaMax (Kingma and Ba, 2015): Adam with the maximum norm.  Only the rows of a batch change.
 
     Args:
@@ -119,6 +143,8 @@ class AdaMaxOptimizer(_RowsOfAdam):
       use_locking: as of every optimizer.
       name: of the operations.
     """
+
+    has_lazy_rows = True
 
     def __init__(
         self,
@@ -148,32 +174,14 @@ class AdaMaxOptimizer(_RowsOfAdam):
             update = v1.assign(power, power * _value(self._decay), use_locking=self._locks)
         return tf.group(*update_ops, update, name=name_scope)
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
+    def _change(self, terms: AdamTerms, grad: Any, m: Any, v: Any) -> Any:
+        return terms.rate / (1 - terms.beta1_power) * m / (v + terms.epsilon)
 
-    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _update(self, grad: Any, var: Any) -> Any:
-        rate, beta1, beta2, epsilon, power1, _ = self._coefficients(var.dtype.base_dtype)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        m_now = v1.assign(m, beta1 * m + (1 - beta1) * grad)
-        v_now = v1.assign(v, tf.maximum(beta2 * v, tf.abs(grad)))
-        return tf.group(v1.assign_sub(var, rate / (1 - power1) * m_now / (v_now + epsilon)), m_now, v_now)
-
-    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
-        rate, beta1, beta2, epsilon, power1, _ = self._coefficients(var.dtype.base_dtype)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        m_rows = beta1 * _rows(m, indices) + (1 - beta1) * grad
-        v_rows = tf.maximum(beta2 * _rows(v, indices), tf.abs(grad))
-        return tf.group(
-            v1.scatter_update(m, indices, m_rows),
-            v1.scatter_update(v, indices, v_rows),
-            v1.scatter_sub(var, indices, rate / (1 - power1) * m_rows / (v_rows + epsilon)),
-        )
+    def _second(self, terms: AdamTerms, v: Any, grad: Any) -> Any:
+        return tf.maximum(terms.beta2 * v, tf.abs(grad))
 
 
-class AdamGSOptimizer(v1.train.AdamOptimizer):
+class AdamGSOptimizer(_Adam):
     """An Adam whose powers of beta follow the global step, and are no variables.
 
     Args:
@@ -208,44 +216,6 @@ class AdamGSOptimizer(v1.train.AdamOptimizer):
             zeros_slot(self, variable, "m")
             zeros_slot(self, variable, "v")
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _update(self, grad: Any, var: Any) -> Any:
-        m, v, beta1, beta2, change = self._parts(var)
-        m_now = v1.assign(m, beta1 * m + (1 - beta1) * grad)
-        v_now = v1.assign(v, beta2 * v + (1 - beta2) * tf.square(grad))
-        return tf.group(v1.assign_sub(var, change(m_now, v_now)), m_now, v_now)
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._update_rows(grad.values, var, grad.indices)
-
-    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        return self._update_rows(grad, var, indices)
-
-    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
-        m, v, beta1, beta2, change = self._parts(var)
-        with tf.control_dependencies([v1.assign(m, beta1 * m), v1.assign(v, beta2 * v)]):
-            added = [
-                v1.scatter_add(m, indices, (1 - beta1) * grad),
-                v1.scatter_add(v, indices, (1 - beta2) * tf.square(grad)),
-            ]
-        with tf.control_dependencies(added):
-            return v1.assign_sub(var, change(tf.identity(m), tf.identity(v)))
-
-    def _parts(self, var: Any) -> tuple[Any, Any, Any, Any, Callable[[Any, Any], Any]]:
-        """Returns both slots, both betas, and the function from slots to the change of the variable."""
-        dtype = var.dtype.base_dtype
-        rate, beta1, beta2, epsilon, power1, power2 = (tf.cast(value, dtype) for value in adam_terms(self))
-
-        def change(m: Any, v: Any) -> Any:
-            return rate * tf.sqrt(1 - power2) / (1 - power1) * m / (tf.sqrt(v) + epsilon)
-
-        return self.get_slot(var, "m"), self.get_slot(var, "v"), beta1, beta2, change
-
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         return tf.group(*update_ops, name=name_scope)
 
@@ -253,15 +223,7 @@ class AdamGSOptimizer(v1.train.AdamOptimizer):
 class LazyAdamGSOptimizer(AdamGSOptimizer):
     """An AdamGSOptimizer that changes only the rows of a batch, and only their slots."""
 
-    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
-        m, v, beta1, beta2, change = self._parts(var)
-        m_rows = beta1 * _rows(m, indices) + (1 - beta1) * grad
-        v_rows = beta2 * _rows(v, indices) + (1 - beta2) * tf.square(grad)
-        return tf.group(
-            v1.scatter_update(m, indices, m_rows),
-            v1.scatter_update(v, indices, v_rows),
-            v1.scatter_sub(var, indices, change(m_rows, v_rows)),
-        )
+    has_lazy_rows = True
 
 
 class DecoupledWeightDecayExtension:
@@ -305,7 +267,7 @@ class DecoupledWeightDecayExtension:
         decay = tf.cast(self._weight_decay_tensor, var.dtype.base_dtype)
         if indices is None:
             return [v1.assign_sub(var, decay * var, use_locking=True).op]
-        return [tf.group(v1.scatter_sub(var, indices, decay * _rows(var, indices)))]
+        return [tf.group(v1.scatter_sub(var, indices, decay * tf.gather(var, indices)))]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         with tf.control_dependencies(self._decayed(var)):
@@ -399,7 +361,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, v1.train.AdamOptimizer):
         )
 
 
-class _SignOptimizer(v1.train.Optimizer):
+class _SignOptimizer(_ByUpdate, v1.train.Optimizer):
     """An optimizer whose step depends on whether gradient and momentum have one sign (Bello and others, 2017)."""
 
     def __init__(
@@ -436,19 +398,7 @@ class _SignOptimizer(v1.train.Optimizer):
         change = tf.cast(self._lr_t, dtype) * self._scale(agreement, dtype) * grad
         return tf.group(v1.assign_sub(var, change, use_locking=self._locks), m_now)
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._refuse_rows()
-
-    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
-        return self._refuse_rows()
-
-    def _refuse_rows(self) -> Any:
+    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
         raise NotImplementedError(
             f"tf.contrib.opt.{type(self).__name__} takes no sparse gradients: use LazyAdam for rows."
         )
@@ -510,7 +460,7 @@ class PowerSignOptimizer(_SignOptimizer):
         return tf.exp(tf.cast(math.log(self._base), dtype) * agreement)
 
 
-class LARSOptimizer(v1.train.Optimizer):
+class LARSOptimizer(_ByUpdate, v1.train.Optimizer):
     """Momentum whose rate follows the norms of a variable and of its gradient (You and others, 2017).
 
     Args:
@@ -562,16 +512,7 @@ class LARSOptimizer(v1.train.Optimizer):
         change = scaled + self._momentum * slot_now if self._use_nesterov else slot_now
         return tf.group(v1.assign_sub(var, change), slot_now)
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        return self._update(grad, var)
-
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
-        return self._update(tf.convert_to_tensor(grad), var)
-
-    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+    def _update_rows(self, grad: Any, var: Any, indices: Any) -> Any:
         return self._update(tf.convert_to_tensor(tf.IndexedSlices(grad, indices, var.shape)), var)
 
 

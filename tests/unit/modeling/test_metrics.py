@@ -146,7 +146,7 @@ def test_weights_are_those_of_scikit_learn_and_a_number_changes_nothing():
 def of_all(labels, logits):
     return {
         **of_weighted(labels, logits, None),
-        "grouped_auc": metrics.grouped_auc(labels, logits, tf.cast(labels * 0, tf.int64)),
+        "grouped_auc": metrics.grouped_auc(labels, logits, tf.zeros_like(labels, tf.int64)),
     }
 
 
