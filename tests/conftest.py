@@ -1,5 +1,8 @@
 """The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
 
+Of a product of parameters, long cases are only those with a value that no case before them has.  `python -m
+tests.pairwise` tries values together.
+
 On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
 the refusal take it back.
 
@@ -9,7 +12,6 @@ and TensorFlow takes long.
 
 from __future__ import annotations
 
-import collections
 import gc
 import os
 
@@ -27,16 +29,30 @@ if public_addresses():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the other cases, before pytest leaves out what is `long`."""
-    counts: collections.Counter[str] = collections.Counter()
+    """Marks cases as `long`, before pytest leaves these out, and drops those that add no value of a parameter."""
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        mark = item.get_closest_marker("usual")
-        if mark is None or item.get_closest_marker("long") is not None:
-            continue
-        test = item.nodeid.partition("[")[0]
-        counts[test] += 1
-        if counts[test] > mark.args[0]:
-            item.add_marker(pytest.mark.long)
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept: set[int] = set()
+    for cases in tests.values():
+        usual = [case for case in cases if not case.get_closest_marker("long")]
+        if usual and (mark := usual[0].get_closest_marker("usual")) is not None:
+            for case in usual[mark.args[0] :]:
+                case.add_marker(pytest.mark.long)
+            del usual[mark.args[0] :]
+        values = set().union(*map(_values, usual))
+        kept.update(map(id, usual))
+        for case in cases:
+            if id(case) not in kept and (new := _values(case) - values):
+                kept.add(id(case))
+                values |= new
+    items[:] = [item for item in items if id(item) in kept]
+
+
+def _values(case: pytest.Item) -> set[tuple[str, int]]:
+    """Returns the values of the parameters; a test without parameters has one of its own."""
+    call = getattr(case, "callspec", None)
+    return {(name, id(value)) for name, value in call.params.items()} if call and call.params else {("", 0)}
 
 
 def pytest_collection_finish() -> None:
