@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model, metrics
+from ps_train.data.stream import Stream
 from ps_train.features import position_bias
 
 
@@ -93,11 +94,25 @@ class Late(Linear):
             time.sleep(10)
 
 
+class OneLargeShard(Stream):
+    """Arrays of which the first shard has all rows but the first 40, and the second those."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+
+    def chunks(self, shard, seed):
+        rows = {1: slice(None), 2: [slice(40, None), slice(40)][shard.index]}[shard.count]
+        return tf.data.Dataset.from_tensors((self.arrays.features[rows], self.arrays.labels[rows]))
+
+
 class Uneven(Linear):
     """The second worker has input for a few steps only."""
 
     def __init__(self) -> None:
-        super().__init__(count=40 if "--task_index=1" in sys.argv else 40_000)
+        super().__init__(count=40_000)
+
+    def data(self, split, data_dir):
+        return OneLargeShard(super().data(split, data_dir))
 
 
 class Timed(Linear):

@@ -72,9 +72,8 @@ def test_the_scheme_is_what_stands_before_the_slashes():
 
 @pytest.mark.parametrize("module", ["ps_train", "ps_train.launch"])
 def test_a_working_directory_that_was_removed_is_one_line(module: str, tmp_path: pathlib.Path) -> None:
-    program = "import os, runpy, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); "
-    program += f"sys.argv = ['x', '--hosts=a:ps,b:worker']; runpy.run_module('{module}', run_name='__main__')"
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    shell = 'cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", shell, str(tmp_path), sys.executable, "-m", module, "--hosts=a:ps,b:worker"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
