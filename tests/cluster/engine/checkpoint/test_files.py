@@ -154,7 +154,7 @@ def test_a_checkpoint_of_another_model_is_an_error_that_names_the_difference(tmp
     first.start()
     assert first.checkpoints is not None
     first.checkpoints.save(first.sessions[0])
-    with pytest.raises(ModelError, match=r"hidden1/weights of shape \[64, 16\], the model of \[64, 8\]"):
+    with pytest.raises(ModelError, match=r"hidden1/bias of shape \[16\], the model of \[8\]"):
         InProcessCluster(Digits(hidden=8), 2, 1, tmp_path, **FIELDS).start(restore=True)
     with pytest.raises(ModelError, match="Momentum"):
         InProcessCluster(Digits(hidden=16), 1, 1, tmp_path, optimizer="momentum").start(restore=True)
