@@ -1,7 +1,7 @@
 """The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
 
 Of a product of parameters, long cases are only those with a value that no case before them has.  `python -m
-tests.pairwise` tries values together.
+tests.pairwise` tries values together.  All long cases of a test but the first are `variation`s too.
 
 On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
 the refusal take it back.
@@ -42,10 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             del usual[mark.args[0] :]
         values = set().union(*map(_values, usual))
         kept.update(map(id, usual))
+        is_first = True
         for case in cases:
             if id(case) not in kept and (new := _values(case) - values):
                 kept.add(id(case))
                 values |= new
+                if not is_first:
+                    case.add_marker(pytest.mark.variation)
+                is_first = False
     items[:] = [item for item in items if id(item) in kept]
 
 
