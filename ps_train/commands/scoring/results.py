@@ -174,11 +174,11 @@ class Results:
                 for row in zip(*map(self._json_texts, names, table.columns), strict=True):
                     file.write("{" + ", ".join(f"{key}: {text}" for key, text in zip(keys, row, strict=True)) + "}\n")
             return
-        row = functools.partial(_line, self._kind)
-        file.write(row(names))
+        line = functools.partial(_line, self._kind)
+        file.write(line(names))
         for table in tables:
             columns = [[_cell(one) for one in plain(column)] for column in table.columns]
-            file.writelines(map(row, zip(*columns, strict=True)))
+            file.writelines(map(line, zip(*columns, strict=True)))
 
     def _json_texts(self, name: str, column: pa.ChunkedArray) -> list[str]:
         if self._of_json_texts and name not in self._outputs:
