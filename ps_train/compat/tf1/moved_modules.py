@@ -67,6 +67,7 @@ _MORE: dict[str, Mapping[str, Any]] = {
     "python.ops.variable_scope": {"variable": v1.Variable},
     "python.ops.variables": {"RefVariable": Variable, "VariableV1": Variable},
     "python.util.nest": {"is_sequence": tf.nest.is_nested},
+    "core.protobuf.config_pb2": {"RPCOptions": type(v1.ConfigProto().rpc_options)},
 }
 """Names that modules of today have lost, which they get back."""
 
