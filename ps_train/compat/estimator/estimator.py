@@ -246,6 +246,13 @@ class Estimator:
         options = ExportOptions(assets_extra or {}, as_text, strip_default_attrs)
         return self._export(export_dir_base, serving_input_receiver_fn, checkpoint_path, options)
 
+    def experimental_export_all_saved_models(self, *args: Any, **named: Any) -> bytes:
+        """Raises ValueError: the graphs of training and of evaluation are not exported."""
+        raise ValueError(
+            "experimental_export_all_saved_models writes graphs of training and evaluation, which cannot be exported: "
+            "use export_saved_model."
+        )
+
     def get_variable_names(self) -> list[str]:
         """Returns the names of the variables in the newest checkpoint; raises ValueError if there is none."""
         return [name for name, _ in tf.train.list_variables(self._needed_checkpoint())]

@@ -28,6 +28,7 @@ from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, public_names
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.tf1.moved_modules import estimator_export
+from ps_train.engine.checkpoint.files import saved_step
 
 _PACKAGE = "tensorflow_estimator"
 _BELOW = "python.estimator"
@@ -69,7 +70,11 @@ _OWN: dict[str, Mapping[str, Any]] = {
         early_stopping, [name for name in experimental.__all__ if name.startswith(("make_e", "stop_"))]
     ),
     "hooks.hooks": _of(early_stopping, ["make_stop_at_checkpoint_step_hook"]),
-    "estimator": {**_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]), "EstimatorV2": names.Estimator},
+    "estimator": {
+        **_of(names, ["Estimator", "VocabInfo", "WarmStartSettings"]),
+        "EstimatorV2": names.Estimator,
+        "_load_global_step_from_checkpoint_dir": saved_step,
+    },
     "estimator_export": {"estimator_export": estimator_export},
     "estimator_lib": public_names(names),
     "export.export": public_names(export),

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.estimator import model_fn as model_fn_lib
 from tensorflow.python.estimator import run_config as run_config_lib
-from tensorflow.python.estimator.estimator import Estimator
+from tensorflow.python.estimator.estimator import Estimator, _load_global_step_from_checkpoint_dir
 from tensorflow.python.estimator.training import (
     TrainSpec,
     _assert_eval_spec,
@@ -61,7 +61,9 @@ executor = _TrainingExecutor(
 )
 metrics, exported = executor.run()
 assert len(listener.losses) > 1 and listener.losses[-1] <= 0.05 < listener.losses[-2] and exported == []
-assert metrics["global_step"] == hook.steps == 5 * len(listener.losses) < 1000
+assert _load_global_step_from_checkpoint_dir(tempfile.mkdtemp()) == 0
+assert metrics["global_step"] == _load_global_step_from_checkpoint_dir(directory) == hook.steps
+assert hook.steps == 5 * len(listener.losses) < 1000
 assert executor.estimator.get_variable_names() == ["dense/kernel", "global_step"]
 assert "derive it from _ContinuousEvalListener" in refused(
     "executor(estimator, train, evaluate, continuous_eval_listener=object())",

@@ -211,6 +211,8 @@ def test_a_function_of_the_inputs_is_needed(tmp_path, name):
 def test_another_mode_is_refused(tmp_path):
     with pytest.raises(ValueError, match="experimental_mode='train' cannot be exported"):
         estimator(tmp_path).export_saved_model(str(tmp_path), raw, experimental_mode="train")
+    with pytest.raises(ValueError, match="use export_saved_model"):
+        estimator(tmp_path).experimental_export_all_saved_models(str(tmp_path), {"infer": raw})
 
 
 SERVE = """
