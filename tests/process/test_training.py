@@ -140,7 +140,7 @@ def test_a_named_chief_trains_and_an_evaluator_scores_the_last_checkpoint(proces
 
 
 @pytest.mark.long
-def test_the_other_workers_begin_within_a_second_of_the_initialisation(processes: Processes) -> None:
+def test_the_other_workers_begin_within_two_seconds_of_the_initialisation(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=100000000", "--log_secs=0.2", "--verbose")
     ps = cluster.start("ps", 0)
     worker = cluster.start("worker", 1)
@@ -149,15 +149,15 @@ def test_the_other_workers_begin_within_a_second_of_the_initialisation(processes
     times: dict[str, float] = {}
 
     def both_seen() -> bool:
-        for name, process in (("ready", chief), ("first step", worker)):
-            if name not in times and f"{name} at global step" in process.output:
+        for name, process in (("initialized in", chief), ("first step at", worker)):
+            if name not in times and name in process.output:
                 times[name] = time.monotonic()
         return len(times) == 2
 
     eventually(both_seen, 60, "the first step of worker 1")
-    late = times["first step"] - times["ready"]
+    late = times["first step at"] - times["initialized in"]
     print(f"worker 1 began {late:.2f}s after the model was ready")
-    assert late <= 1.0
+    assert late <= 2.0
     assert ps.process.poll() is None
 
 
