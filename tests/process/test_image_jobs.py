@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from tests.support.long import long
@@ -59,9 +60,10 @@ def test_the_preset_ends_at_95_percent_at_least(processes: Processes, flags: lis
 def test_two_workers_train_on_the_binary_files_of_data_dir(processes: Processes) -> None:
     folder = processes.directory / "data" / "cifar-10-batches-bin"
     folder.mkdir(parents=True)
+    records = np.random.default_rng(5).integers(0, 256, (10_000, 3073), np.uint8)
+    records[:, 0] = 0  # all images are of class 0
     for name in [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]:
-        with (folder / name).open("wb") as file:
-            file.truncate(10_000 * 3073)  # black images of class 0; a hole takes no disk
+        (folder / name).write_bytes(records.tobytes())
     directory = processes.directory / "model"
     flags = ["--model_arg=width=4", "--max_steps=40", f"--data_dir={folder.parent}", f"--model_dir={directory}"]
     run = processes.run(PRESET, *flags)

@@ -191,17 +191,6 @@ def test_a_ps_needs_no_disk_of_the_chief(processes: Processes) -> None:
 
 
 @pytest.mark.long
-def test_the_launcher_stays_small(processes: Processes) -> None:
-    run = processes.run("--max_steps=100000000", f"--model_dir={processes.directory}/m", "--log_secs=0.2")
-    run.wait_for("step ")
-    status = pathlib.Path(f"/proc/{run.pid}/status").read_text()
-    peak_kib = int(status.split("VmHWM:")[1].split()[0])
-    assert peak_kib < 50 * 1024
-    run.send(signal.SIGTERM)
-    assert run.wait(12) == 143
-
-
-@pytest.mark.long
 def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
     random = np.random.default_rng(3)
     for prefix, count in (("train", 300), ("t10k", 60)):
