@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import pathlib
-import signal
 import struct
 import sys
 import time
