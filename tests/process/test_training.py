@@ -81,17 +81,22 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
     common = ["--model=tests.support.models:Linear", "--batch_size=4", "--optimizer=adam", "--log_secs=0.2"]
     common.append(f"--model_dir={directory}")
     first = processes.run(*common, "--max_steps=100000000", "--save_steps=100", "--num_ps=2", "--num_workers=1")
-    eventually(lambda: len(list(directory.glob("model.ckpt-*.index"))) >= 4, 60, "the fourth checkpoint")
+
+    def listed() -> list[str]:
+        state = tf.train.get_checkpoint_state(str(directory))
+        return list(state.all_model_checkpoint_paths) if state is not None else []
+
+    eventually(lambda: len(listed()) >= 4, 60, "the fourth checkpoint")
     first.kill()
-    newest = max(directory.glob("model.ckpt-*.index"), key=lambda path: int(path.stem.rpartition("-")[2]))
-    step = int(newest.stem.rpartition("-")[2])
-    parts = sorted(directory.glob(f"{newest.stem}.data-*"))  # one of each ps that writes its own, and the chief's
+    newest = pathlib.Path(listed()[-1]).name
+    step = int(newest.rpartition("-")[2])
+    parts = sorted(directory.glob(f"{newest}.data-*"))  # one of each ps that writes its own, and the chief's
     largest = max(parts, key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:8])  # as if the disk had been full
     last = step + 150
     second = processes.run(*common, f"--max_steps={last}", "--num_ps=1", "--num_workers=2")
     assert second.wait(120) == 0, second.output
-    assert "damaged" in second.output and newest.stem in second.output
+    assert "damaged" in second.output and newest in second.output
     resumed = int(second.output.split("resumed from")[1].split("at step ")[1].split()[0])
     assert 0 < resumed < step
     result = result_of(directory)
