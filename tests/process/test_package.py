@@ -20,7 +20,7 @@ PRESETS = sorted((ROOT / "flags").glob("*.flags"))
 
 def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     source = processes.directory / "source"
-    ignored = shutil.ignore_patterns(".venv", ".git", "runs", "build", "*.egg-info", "__pycache__")
+    ignored = shutil.ignore_patterns(".venv*", ".git", "runs", "build", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, source, ignore=ignored)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run(

@@ -58,11 +58,11 @@ def test_a_command_ends_with_one_line_and_exit_code_2(tmp_path, name):
     ids=lambda command: command[0],
 )
 def test_every_command_names_the_file(tmp_path, command):
-    path = write(tmp_path, "random/__init__.py")
+    path = write(tmp_path, "dataclasses/__init__.py")
     write(tmp_path, "script.py")
     done = run(tmp_path, "-m", *command)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert done.stderr.startswith(f"ps_train: error: {path} hides Python's module 'random', which ")
+    assert done.stderr.startswith(f"ps_train: error: {path} hides Python's module 'dataclasses', which ")
 
 
 @pytest.mark.parametrize("name", ["numpy", "tensorflow"])
