@@ -32,7 +32,6 @@ def job_field(
     common: bool = False,
     repeated: bool = False,
     updates: tuple[str, ...] = (),
-    excludes: str = "",
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
@@ -45,11 +44,10 @@ def job_field(
       common: if True, --help shows the flag; otherwise only --helpfull.
       repeated: if True, each use of the flag adds one key=value.
       updates: the update modes that the flag is for, which its help names first; empty for all.
-      excludes: a flag that is not possible together with this one.
     """
     metadata = {
         "section": section, "help": f"{', '.join(updates)}: {help}" if updates else help, "check": check,
-        "shared": shared, "common": common, "repeated": repeated, "updates": updates, "excludes": excludes,
+        "shared": shared, "common": common, "repeated": repeated, "updates": updates,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 

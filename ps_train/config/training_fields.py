@@ -168,15 +168,6 @@ class TrainingFields:
         shared=True,
         updates=_OF_STALE_GRADIENTS,
     )
-    delay_compensation: float = job_field(
-        0.0,
-        "updates",
-        "strength of the correction of stale gradients (DC-ASGD).",
-        at_least(0),
-        shared=True,
-        updates=_OF_STALE_GRADIENTS,
-        excludes="prefetch_pulls",  # only one copy of the pulled values is kept
-    )
 
     l2: float = job_field(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
     clip_value: float | None = job_field(

@@ -36,7 +36,6 @@ def validate_combinations(job: JobValues) -> None:
             raise ConfigError(f"{named('export_rows')} is not possible with {named('export')}: leave one of them out.")
     _check_update(job, named)
     _check_prefetch(job, named)
-    _check_excluded(job, named)
     _check_sharding(job, named)
     _check_event_cuts(job, named)
     _check_elastic(job, named)
@@ -92,13 +91,6 @@ def _check_prefetch(job: JobValues, named: Callable[[str], str]) -> None:
     fitting = {"update": job.update == "async", "steps_per_run": job.longest_call > 1}
     for name in (name for name, fits in fitting.items() if not fits):
         raise ConfigError(f"{named('prefetch_pulls')} is not possible with {named(name)}.")
-
-
-def _check_excluded(job: JobValues, named: Callable[[str], str]) -> None:
-    given = {field.name: field for field in _given(job)}
-    for field in given.values():
-        if (other := field.metadata["excludes"]) in given:
-            raise ConfigError(f"{named(other)} is not possible with {named(field.name)}.")
 
 
 def _given(job: JobValues) -> list[dataclasses.Field[Any]]:

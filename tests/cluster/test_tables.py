@@ -169,13 +169,6 @@ def test_the_global_norm_is_that_of_the_rows_of_all_tables(cluster_of) -> None:
     assert max(norms) > limit, "something must have been clipped"
 
 
-@pytest.mark.long
-def test_what_is_compensated_for_a_delay_changes_nothing_where_nothing_is_stale(cluster_of) -> None:
-    cluster, initial = cluster_of(2, 1, optimizer="sgd", delay_compensation=0.5)
-    cluster.train(5)
-    assert_tables(cluster.values(), by_hand(initial, 5, rules_of("sgd")), 1e-6)
-
-
 class Bad(Bags):
     """The label of example 13 is no number: the second batch of 12 is bad."""
 

@@ -45,7 +45,6 @@ _FROM_PROGRAM = (
 )
 _NOT_YET = (
     "divide_lr_by_staleness",
-    "delay_compensation",
     "prefetch_pulls",
     "inject_fault",
     "export_dir",

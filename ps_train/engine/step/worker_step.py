@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -117,10 +116,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState) -> Wo
     size = batch_size_of(job, ahead=not update.lockstep)
     assigned, batches = _batches(spec, update, size.of_input)
     rack = None if spec.place is None else RackRound(spec.place, job.max_steps)
-    pulled = functools.partial(
-        transport.pull, state.versions, lambda name, value: update.pulled(name, value, spec.pusher)
-    )
-    values = pulled() if rack is None else pulled(rack.received)
+    values = transport.pull(state.versions) if rack is None else transport.pull(state.versions, rack.received)
     versions = state.versions if rack is None else [rack.version] * len(state.versions)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)

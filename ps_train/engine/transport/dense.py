@@ -39,9 +39,6 @@ _EXACT_FLOAT32 = 1 << 24
 BEGUN = "ps_train_begun"
 """Prefix of the name of the operation that a step's batch waits for; see `engine/variables/call_started.py`."""
 
-Pulled = Callable[[str, tf.Tensor], tf.Tensor]
-"""A function that takes in the name and value of a pulled slice, on its ps, and returns the value."""
-
 
 class Transport:
     """Pull and push of one replica's step.
@@ -79,10 +76,10 @@ class Transport:
         self._state = [
             tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)) for ps in range(plan.num_ps)
         ]
-        self._with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
+        with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
-            there = [s for s in plan.slices_on(ps) if s.variable in self._with_gradient]
+            there = [s for s in plan.slices_on(ps) if s.variable in with_gradient]
             encoded = coding.encoded_parcels(there, ps, sparse)
             alone = {piece.name for parcel in encoded for piece in parcel.slices}
             plain = [s for s in there if s.name not in alone]
@@ -112,14 +109,12 @@ class Transport:
     def pull(
         self,
         after: Sequence[tf.Tensor],
-        pulled: Pulled = lambda name, value: value,
         received: Callable[[tf.Tensor], tf.Tensor] = lambda vector: vector,
     ) -> dict[str, tf.Tensor]:
         """Returns variable name to value of all trainable variables, on the worker (the device scope of the caller).
 
         Args:
           after: for each ps a tensor on that ps; values are read only after it.
-          pulled: called on the ps with the name and value of each slice that has a gradient; returns the value.
           received: called on the worker with each vector as it travels; returns the vector to use in its place.
         """
         pieces: dict[str, tf.Tensor] = {}
@@ -128,8 +123,7 @@ class Transport:
             encoding = self._coding.pulled.on(parcel.ps, number) if parcel.is_encoded and self._coding.pulled else None
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 read = {
-                    piece.name: saturating_cast(self._read(piece, pulled), tf.as_dtype(parcel.dtype))
-                    for piece in parcel.slices
+                    piece.name: saturating_cast(self._read(piece), tf.as_dtype(parcel.dtype)) for piece in parcel.slices
                 }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
                 vector = parcel.join(read, version)
@@ -180,11 +174,10 @@ class Transport:
         ):
             return tf.group(count.assign_add(1, read_value=False), name=BEGUN)
 
-    def _read(self, piece: Slice, pulled: Pulled) -> tf.Tensor:
+    def _read(self, piece: Slice) -> tf.Tensor:
         """Reads a slice as a vector, on its ps."""
         variable = self._variables[piece.name]
         value = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-        value = pulled(piece.name, value) if piece.variable in self._with_gradient else value
         return value if len(piece.shape) == 1 else tf.reshape(value, [-1])
 
     def push(

@@ -6,7 +6,7 @@ message.
 
 Data structures: `UpdateMode` (`base.py`) is the interface, `StepOps` what a mode gives to a step, `ParameterShard`
 one ps's part of the model.  `RoundState` is a round of `sync`, `ReplicaClocks` the steps of each replica under
-`bounded`.  A `StaleGradientRule` changes, slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`,
+`bounded`.  A `StaleGradientRule` slows or drops stale gradients under `async` and `bounded`.  A `BatchSize`,
 like any `AdaptedValue`, is fixed or follows measurements, by one `Adaptation`.  `RunCounters` count for the whole run,
 on ps 0.
 

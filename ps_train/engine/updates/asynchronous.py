@@ -41,12 +41,6 @@ class Asynchronous(UpdateMode):
         super().__init__(may_be_empty)
         self._max_steps, self._rules = max_steps, rules
 
-    def pulled(self, name: str, value: tf.Tensor, replica: Replica) -> tf.Tensor:
-        """Hands the value to the rules."""
-        for rule in self._rules:
-            value = rule.pulled(name, value, replica)
-        return value
-
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
         """Adds updates that each ps applies as soon as a push arrives."""
         return self._build(shards, received, replica, gated=True)
@@ -83,8 +77,6 @@ class Asynchronous(UpdateMode):
 
     def _update(self, shard: ParameterShard, push: ReceivedPush, replica: Replica) -> list[tf.Operation]:
         gradients, header = push.gradients()
-        for rule in self._rules:
-            gradients = rule.corrected(gradients, shard.values, push.rows.pulled if push.rows else {})
         update_count = shard.update_count.read_value()
         staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
         accepted = [found for rule in self._rules if (found := rule.accepts(staleness)) is not None]

@@ -195,16 +195,6 @@ class UpdateMode(abc.ABC):
                 versions.append(update_count.read_value())
         return versions
 
-    def pulled(self, name: str, value: tf.Tensor, replica: Replica) -> tf.Tensor:
-        """Takes in a value that a step pulls, on its ps; returns it, after all that must precede its use.
-
-        Args:
-          name: name of a slice that the step pushes a gradient for.
-          value: its value.
-          replica: the replica that makes the step.
-        """
-        return value
-
     @abc.abstractmethod
     def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
         """Adds this mode's operations to the graph.

@@ -158,7 +158,7 @@ def test_two_synchronous_workers_of_two_devices_make_the_steps_of_their_joined_b
 @pytest.mark.long
 @pytest.mark.parametrize(
     "fields",
-    [long({"update": "bounded"}), {"prefetch_pulls": 1}, long({"delay_compensation": 0.5})],
+    [long({"update": "bounded"}), {"prefetch_pulls": 1}],
     ids=str,
 )
 def test_what_one_device_trains_with_other_flags_several_train(fields: dict) -> None:

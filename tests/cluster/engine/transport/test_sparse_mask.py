@@ -79,10 +79,3 @@ def test_accumulated_batches_touch_the_rows_of_all_of_them() -> None:
     for name in ("table", "w", "table/Momentum"):
         np.testing.assert_allclose(small.values()[name], large.values()[name], atol=1e-6)
     assert not np.array_equal(small.values()["table"], initial["table"])
-
-
-@pytest.mark.long
-def test_what_is_compensated_for_a_delay_is_the_gradient_and_not_its_mask() -> None:
-    cluster, initial = trained(1, 1, 12, 10, optimizer="sgd", delay_compensation=0.5)
-    plain = train_plainly(Lookup(), lambda: make_optimizer("sgd", RATE), initial, batches_of(Lookup(), 12, 10))
-    np.testing.assert_allclose(cluster.values()["table"], plain["table"], atol=1e-6)  # one worker: nothing is stale

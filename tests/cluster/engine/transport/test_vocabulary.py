@@ -297,11 +297,3 @@ def test_no_pull_gets_the_row_of_another_id_while_rows_change_hands(update: str)
     cluster.train(100)
     used = cluster.values()["users/used"]
     assert (used[:, 0] > 0).sum() == 60 and used[:, 2].max() > used[:, 1].max() - 3, "rows must change hands to the end"
-
-
-@pytest.mark.long
-def test_what_is_compensated_for_a_delay_changes_nothing_where_nothing_is_stale() -> None:
-    model = Visits(passing(), capacity=20)
-    cluster = started(model, delay_compensation=0.5)
-    cluster.train(10)
-    assert_same(cluster.values(), replayed(model, 10))

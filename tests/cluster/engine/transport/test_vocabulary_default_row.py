@@ -39,7 +39,6 @@ def default_after(cluster: InProcessCluster, *steps: int, run: int = 1) -> list[
         long("adagrad", {"l2": 0.5, "push_codec": "int8"}),
         long("momentum", {"push_codec": "top_k:0.5", "update": "sync"}),
         long("momentum", {"prefetch_pulls": 1, "steps_per_run": "2"}),
-        long("momentum", {"delay_compensation": 0.5}),
         long("momentum", {"towers": "2"}),
         long("momentum", {"pull_codec": "int8"}),
     ],
