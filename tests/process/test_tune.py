@@ -116,7 +116,7 @@ def test_a_killed_study_goes_on_and_repeats_no_trial(processes: Processes) -> No
         (("--space=batch_size:0,16",), "batch_size=0 (from --space) is not valid"),
         (("--space=model_arg.hiden:8,16",), "model_arg hiden"),
         (("--space=batch_size:8,16", "--model_dir=m"), "--model_dir has no place in tune"),
-        (("--space=batch_size:8,16", "--job_name=evaluator"), "the chief's process starts one for each job"),
+        (("--space=batch_size:8,16", "--job_name=evaluator"), "but tune starts whole jobs: leave the task out"),
         (("--space=batch_size:8..16", "--sampler=grid", "--study_dir=/proc/x"), "cannot be written to"),
     ],
 )
@@ -221,48 +221,27 @@ def test_a_script_tunes_its_own_class(processes: Processes) -> None:
     assert "'optimizer'" in line and "} 2 python -m ps_train" in line and run.descendants() == []
 
 
-def tasks_of_a_cluster() -> dict[str, dict[str, str]]:
-    """The environment of each task of a cluster with TF_CONFIG."""
-    ps, *workers = (f"127.0.0.1:{port}" for port in free_ports(3))
-    tasks = {"ps:0": ("ps", 0), "worker:0": ("worker", 0), "worker:1": ("worker", 1)}
-    cluster = {"ps": [ps], "worker": workers}
-    return {
-        name: {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
-        for name, (kind, index) in tasks.items()
-    }
-
-
 @pytest.mark.long
 @pytest.mark.timeout(480)
-def test_each_task_of_tf_config_runs_the_same_command_and_may_be_killed(processes: Processes) -> None:
+def test_tuners_share_a_study_through_its_storage_and_one_that_is_killed_goes_on(processes: Processes) -> None:
     model(processes)
-    flags = (flag for flag in STUDY if "num_workers" not in flag)
-    command = (*flags, "--space=model_arg.secs:0.02,0.03", "--sampler=grid", "--executions=2", "--save_steps=5")
-    tasks = tasks_of_a_cluster()
-    runs = {name: processes.run(*command, env=environ) for name, environ in tasks.items()}
-    folder = processes.directory / "s" / "trials"
-    eventually(lambda: list(folder.glob("0000/0/model/result.json")), 150)
-    eventually(lambda: list(folder.glob("0000/1/model/*.index")), 150)
-    for name in ("worker:0", "worker:1"):
-        runs[name].send(signal.SIGKILL)
-        runs[name] = processes.run(*command, env=tasks[name])
-    written = {path: path.stat().st_mtime_ns for path in folder.glob("*/*/model/result.json")}
+    flags = [flag for flag in STUDY if "study_dir" not in flag]
+    command = (*flags, "--space=model_arg.secs:0.02,0.021,0.022,0.023", "--sampler=grid", "--trials=4")
+    command += ("--executions=2", "--save_steps=5", "--study=shared", "--storage=shared.log")
+    runs = {name: processes.run(*command, f"--study_dir={name}") for name in ("a", "b")}
+    for name in runs:
+        eventually(lambda name=name: list((processes.directory / name / "trials").glob("*/0/model/*.index")), 150)
+    runs["b"].send(signal.SIGKILL)
+    runs["b"] = processes.run(*command, "--study_dir=b")
     for name, run in runs.items():
         assert run.wait(300) == 0, (name, run.output)
-    assert [trial["state"] for trial in summary(processes)["trials"]] == ["complete"] * 2
-    assert {path: path.stat().st_mtime_ns for path in written} == written
-    assert not processes.orphans()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(300)
-def test_a_mistake_ends_the_processes_of_all_tasks(processes: Processes) -> None:
-    model(processes)
-    flags = (*(flag for flag in STUDY if "num_workers" not in flag), "--objective=mes", "--space=batch_size:8,16")
-    runs = [processes.run(*flags, env=environ) for environ in tasks_of_a_cluster().values()]
-    for run in runs:
-        assert run.wait(200) == 2, run.output
-        assert "--objective=mes is not a metric of the model: did you mean mse?" in run.lines[-1]
+    assert "1 go on" in runs["b"].output
+    jobs = [sorted(path.name for path in (processes.directory / name / "trials").iterdir()) for name in "ab"]
+    assert sorted([*jobs[0], *jobs[1]]) == [f"{number:04}" for number in range(4)] and all(jobs)
+    found = [json.loads((processes.directory / name / "study.json").read_text()) for name in "ab"]
+    trials = max((one["trials"] for one in found), key=len)  # of the one that ended last
+    assert [trial["state"] for trial in trials] == ["complete"] * 4
+    assert len({trial["params"]["model_arg.secs"] for trial in trials}) == 4
     assert not processes.orphans()
 
 

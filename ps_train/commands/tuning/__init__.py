@@ -21,5 +21,4 @@ Files:
     search.py       The trials that run, as a state machine without processes
     space.py        The grammar of --space
     study.py        Optuna's study: samplers and pruners by name, and what a trial remembers
-    turns.py        The turns of a cluster's tasks, where each task runs the same command
 """

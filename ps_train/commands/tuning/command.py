@@ -40,13 +40,12 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import user_code
 from ps_train.cluster.addresses import environment
-from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch import command as launch
 from ps_train.commands.launch.fork import can_fork
 from ps_train.commands.launch.preflight import check_local_job
 from ps_train.commands.tuning import reports
-from ps_train.commands.tuning.executions import Jobs, end_leftovers, put_aside_trials
+from ps_train.commands.tuning.executions import Jobs, end_leftovers, put_aside_trials, tuner_of
 from ps_train.commands.tuning.search import Search
 from ps_train.commands.tuning.space import Space, Value, flag_of, parse_space
 from ps_train.commands.tuning.study import (
@@ -61,7 +60,6 @@ from ps_train.commands.tuning.study import (
     import_optuna,
     without_password,
 )
-from ps_train.commands.tuning.turns import Turns, follow
 from ps_train.config import flags
 from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
@@ -150,21 +148,18 @@ def _run(arguments: Sequence[str], console: Console) -> int:
     has_hosts = any(re.match(r"--?hosts\b", argument) for argument in rest)
     parsed = parse_flags(launch.flags_of_job(rest) if has_hosts else rest, os.environ)
     job = parsed.job
-    followers = _followers(parsed, given, has_hosts)
     directory = os.path.abspath(os.path.expanduser(given.study_dir or default_directory(job)))
-    if followers is None:
-        return _follow(parsed, directory, console)
     import_optuna()
     reports.check_plotly()
     space = parse_space(given.space, _fractions(job.model))
-    _check_job(parsed, given, space, has_hosts, is_task=bool(followers))
+    _check_job(parsed, given, space, has_hosts)
     with _locked(directory):
         functions = _functions(job, space)
         passed = _passed(parsed)
-        end_leftovers(directory, console, may_move=bool(followers))
+        end_leftovers(directory, console)
         study = _study(given, job, space, functions, directory, [] if not has_hosts else rest, passed)
-        if study.is_new and (aside := put_aside_trials(directory)):
-            console.line(f"the study is new: jobs of an earlier one are in {aside}")
+        if study.is_new_here and (aside := put_aside_trials(directory)):
+            console.line(f"the study is new here: jobs of an earlier one are in {aside}")
         jobs = Jobs(
             directory,
             given.objective,
@@ -175,78 +170,20 @@ def _run(arguments: Sequence[str], console: Console) -> int:
             forks=not functions,
             tracked_as=study.settings.name if job.track != NO_TRACKER else "",
             sources=job.sources,
-            evaluator_arguments=_flags_of_evaluator(rest, passed, has_hosts, followers),
-            turns=Turns(directory, followers, job.recovery_timeout_secs) if followers else None,
+            evaluator_arguments=tuple(launch.flags_of_job(rest)) if has_hosts else None,
         )
         _say_begin(study, given, directory, console)
         if jobs.forks and can_fork():
             _import_for_jobs(job)
-        try:
-            code = _search(study, jobs, given, directory, console)
-        except Exception as error:
-            if jobs.turns is not None:
-                jobs.turns.over(error.exit_code if isinstance(error, PsTrainError) else EXIT_FAILED, one_line(error))
-            raise
-        if jobs.turns is not None and code < exit_code_of_signal(0):  # after a signal the same command goes on
-            jobs.turns.over(code, "")
-        return code
+        return _search(study, jobs, given, directory, console)
 
 
 def _passed(parsed: flags.ParsedFlags) -> dict[str, Any]:
-    """Returns the given flags that each job, or each task of it, gets."""
+    """Returns the given flags that each job gets."""
     passed = {name: value for name, value in parsed.given.items() if name not in ("seed", "job_name")}
     if "job_name" in parsed.given:  # "local" with host lists says that all tasks are here
         passed["job_name"] = parsed.task.job_name
     return passed
-
-
-def _flags_of_evaluator(
-    rest: Sequence[str], passed: dict[str, Any], has_hosts: bool, followers: Sequence[str]
-) -> tuple[str, ...] | None:
-    """Returns the flags of all jobs as an evaluator takes them; None if they are the same."""
-    if followers:
-        return tuple(
-            flags.as_arguments({name: passed[name] for name in passed if name not in ("job_name", "task_index")})
-        )
-    return tuple(launch.flags_of_job(rest)) if has_hosts else None
-
-
-def _followers(parsed: flags.ParsedFlags, given: argparse.Namespace, has_hosts: bool) -> list[str] | None:
-    """Returns the names of the other tasks if this process is the chief of a cluster, else [].
-
-    Returns:
-      None if this process is one of the other tasks.
-    """
-    job, task = parsed.job, parsed.task
-    if task.job_name == "local":
-        return []
-    if has_hosts or task.job_name == "evaluator":
-        other = "and --hosts starts all tasks" if has_hosts else "and the chief's process starts one for each job"
-        raise ConfigError(f"this process is {task.job_name} of a cluster, {other}: leave the task out.")
-    task, cluster = flags.with_task(task), Cluster.of(job)
-    cluster.address(task)
-    if given.parallel_trials > 1:
-        raise ConfigError(
-            f"--parallel_trials={given.parallel_trials}, but this process is {task} of a cluster, which runs one job "
-            "at a time: use 1."
-        )
-    return [name for name in cluster.tasks() if name != str(task)] if task == cluster.chief else None
-
-
-def _follow(parsed: flags.ParsedFlags, directory: str, console: Console) -> int:
-    """Runs this process's task in each job of the chief's study; returns the exit code of the study."""
-    job, name = parsed.job, str(flags.with_task(parsed.task))
-    signals = _Signals()
-    jobs = Jobs(directory, "", tuple(flags.as_arguments(_passed(parsed))), forks=True)
-    try:
-        end_leftovers(directory, console, os.path.relpath(jobs.directory_of_task(name), directory), may_move=True)
-    except OSError as error:
-        raise ConfigError(f"study_dir={directory} cannot be written to ({error.strerror}): use another one.") from None
-    console.line(f"{name} follows the tuner of {Cluster.of(job).chief} in {directory}")
-    if can_fork():
-        _import_for_jobs(job)
-    start = functools.partial(jobs.start_task, name)
-    return follow(name, directory, start, job.startup_timeout_secs, signals.got, console)
 
 
 def _check_flags(arguments: Sequence[str], parser: CommandParser) -> None:
@@ -271,11 +208,14 @@ def _fractions(model: str) -> list[str]:
     return [f"model_arg.{name}" for name, annotation in found if "float" in annotation]
 
 
-def _check_job(
-    parsed: flags.ParsedFlags, given: argparse.Namespace, space: Space, has_hosts: bool, is_task: bool
-) -> None:
+def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Space, has_hosts: bool) -> None:
     """Refuses jobs that would be refused, or could not be told apart, before any of them starts."""
-    job = parsed.job
+    job, task = parsed.job, parsed.task
+    if task.job_name != "local":
+        raise ConfigError(
+            f"this process is {flags.with_task(task)} of a cluster, but tune starts whole jobs: leave the task out, "
+            "with --cluster_from=none that of the environment too; machines share a study through --storage."
+        )
     for name in ("model_dir", "export_dir", "log_dir", "dry_run", "inject_fault", "events_json"):
         if name in parsed.given:
             raise ConfigError(
@@ -283,7 +223,7 @@ def _check_job(
                 "command that trains the best trial."
             )
     if scheme_of(given.study_dir):
-        raise ConfigError(f"study_dir={given.study_dir} is not local: use a directory that all hosts of a job see.")
+        raise ConfigError(f"study_dir={given.study_dir} is not local: use a directory of this machine.")
     if given.pruner != "none" and not job.save_steps:
         raise ConfigError(
             f"--pruner={given.pruner} needs evaluations while a job trains: add --save_steps=N, the steps between the "
@@ -311,7 +251,7 @@ def _check_job(
         arguments = job.model_arguments() if name.startswith("model_arg.") else job.optimizer_arguments()
         if name in parsed.given or ("." in name and name.partition(".")[2] in arguments):
             raise ConfigError(f"{name} is in the space and has a fixed value too: drop one of them.")
-    if not has_hosts and not is_task:
+    if not has_hosts:
         check_local_job(_checked(parsed, {}) if space.functions else job, has_job_name="job_name" in parsed.given)
     first = {parameter.name: parameter.ends()[0] for parameter in space.parameters}
     for parameter in space.parameters:
@@ -379,13 +319,13 @@ def _study(
             "seed": job.seed,
             "flags": list(verb) or flags.as_arguments(passed),
         },
-        directory=directory if given.storage else "",
+        tuner=tuner_of(directory),
     )
     return Study(settings, space, functions)
 
 
 def _say_begin(study: Study, given: argparse.Namespace, directory: str, console: Console) -> None:
-    finished, left = study.finished(), study.left()
+    finished, left, others = study.finished(), study.left(), study.elsewhere()
     settings = study.settings
     console.line(
         f"study {settings.name} in {directory}: {settings.direction} {given.objective}, {study.size(given.trials)} "
@@ -393,8 +333,9 @@ def _say_begin(study: Study, given: argparse.Namespace, directory: str, console:
     )
     if study.size(given.trials) < given.trials:
         console.line(f"the grid has {study.size(given.trials)} points")
-    if finished or left:
+    if finished or left or others:
         begun = f", {len(left)} go on" if left else ""
+        begun += f", {len(others)} run elsewhere ({', '.join(sorted({*others}))})" if others else ""
         console.line(f"{len(finished)} trials have ended already{begun}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if given.parallel_trials > cores:
@@ -496,6 +437,8 @@ def _report(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
     if command:
         console.line(f"to train the best one: {command}")
     shown = without_password(study.settings.storage)
+    if others := study.elsewhere():
+        console.line(f"still running elsewhere: trials in {', '.join(sorted({*others}))}")
     console.line(f"all trials: {os.path.join(directory, reports.PAGE)}; optuna-dashboard {shown}")
 
 

@@ -21,6 +21,7 @@ import json
 import os
 import re
 import runpy
+import secrets
 import signal
 import socket
 import subprocess
@@ -39,14 +40,13 @@ from ps_train.commands.launch.output import TaskOutput
 from ps_train.commands.launch.supervisor import GRACE_SECS
 from ps_train.commands.tuning.search import Ending, Execution
 from ps_train.commands.tuning.study import TrialRecord
-from ps_train.commands.tuning.turns import FOLDER, TurnExecution, Turns
 from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.fields import item_key, repeated_fields
 from ps_train.config.job import Job
 from ps_train.config.trackers import SOURCES_VARIABLE, TRACK_PARENT
 
 TRIALS, MODEL, OUTPUT = "trials", "model", "output.log"
-_PROCESSES, _EVALUATOR_OUTPUT = "processes.json", "evaluator.log"
+_PROCESSES, _EVALUATOR_OUTPUT, _TUNER = "processes.json", "evaluator.log", "tuner"
 _STOP_SECS = GRACE_SECS + 5.0
 """Seconds from a signal to the kill: a launcher has ended its tasks by then."""
 
@@ -66,10 +66,10 @@ class _Record:
 
 
 class ProgramProcess:
-    """A job, its evaluator or one task of a job: the program with some arguments, whose output goes to a file."""
+    """A job or its evaluator: the program with some arguments, whose output goes to a file."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], output: str, forks: bool) -> None:
-        self._gate, self._output = -1, output
+        self._gate = -1
         if forks and can_fork():
             child = ForkedProcess(functools.partial(_program, list(arguments), output), environ, inherited=[])
             for stream in (child.stdout, child.stderr):
@@ -104,10 +104,6 @@ class ProgramProcess:
         """Sends a signal if it still runs."""
         if self.poll() is None:
             self._process.send_signal(signum)
-
-    def cause(self, code: int) -> str:
-        """Returns the cause of a failure, from the output."""
-        return _cause(self._output, code)
 
 
 def _program(arguments: list[str], output: str) -> int:
@@ -245,7 +241,6 @@ class Jobs:
       tracked_as: the study as a tracker knows it; "" if jobs are not tracked.
       sources: the sources of the flags of all jobs.
       evaluator_arguments: flags of all evaluators; None if they are those of the jobs.
-      turns: the turns of the cluster's other tasks, if this process is the chief of one.
     """
 
     directory: str
@@ -258,7 +253,6 @@ class Jobs:
     tracked_as: str = ""
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
     evaluator_arguments: tuple[str, ...] | None = None
-    turns: Turns | None = None
 
     def start(self, trial: TrialRecord, execution: int) -> Execution:
         """Starts an execution of a trial, or lets it go on from its checkpoint."""
@@ -273,30 +267,7 @@ class Jobs:
             output = os.path.join(directory, _EVALUATOR_OUTPUT)
             shared = self.arguments if self.evaluator_arguments is None else self.evaluator_arguments
             evaluator = functools.partial(start, [*shared, *own, "--job_name=evaluator"], output=output)
-        begin = functools.partial(JobExecution, directory, self.objective, job, evaluator)
-        if self.turns is None:
-            return begin()
-        return TurnExecution(self.turns, os.path.relpath(directory, self.directory), own, begin)
-
-    def start_task(self, name: str, where: str, arguments: Sequence[str]) -> ProgramProcess:
-        """Starts a task of a job, in a turn of the chief.
-
-        Args:
-          name: name of the task.
-          where: directory of the execution.
-          arguments: the flags of the trial.
-        """
-        output = os.path.join(where, name.replace(":", "-") + ".log")
-        process = ProgramProcess([*self.arguments, *arguments], self._environment(), output, self.forks)
-        _write_records(self.directory_of_task(name), [process.pid])
-        process.let_begin()
-        return process
-
-    def directory_of_task(self, name: str) -> str:
-        """Returns the directory of a task that follows turns; makes it."""
-        path = os.path.join(self.directory, FOLDER, name.replace(":", "-"))
-        os.makedirs(path, exist_ok=True)
-        return path
+        return JobExecution(directory, self.objective, job, evaluator)
 
     def directory_of(self, trial: int, execution: int) -> str:
         """Returns the directory of an execution."""
@@ -335,33 +306,44 @@ def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
     return f"--objective={objective} is not a metric of the model: {hint}use one of {', '.join(metrics)}."
 
 
-def end_leftovers(directory: str, console: Console, pattern: str = f"{TRIALS}/*/*", may_move: bool = False) -> None:
+def end_leftovers(directory: str, console: Console) -> None:
     """Ends the processes that a dead tuner has left, which stop by themselves if they can.
 
     Args:
       directory: the directory of the study.
       console: receives a line if there are any.
-      pattern: the directories of the processes.
-      may_move: True if the tuner may have run on a host that is gone with all its processes, as a pod.
 
     Raises:
       ConfigError: they are on another host.
     """
     deadline = time.monotonic() + _STOP_SECS
-    for path in sorted(glob.glob(os.path.join(glob.escape(directory), pattern, _PROCESSES))):
+    for path in sorted(glob.glob(os.path.join(glob.escape(directory), TRIALS, "*", "*", _PROCESSES))):
         folder = os.path.dirname(path)
         name = os.path.relpath(folder, directory)
         for record in _read_records(folder):
             if process_exited(record):
                 continue
             if record.host != socket.gethostname() or record.machine != host_identity():
-                if may_move:
-                    continue
                 raise ConfigError(
                     f"process {record.pid} of {name} may still run on {record.host}: end it there, and remove {path}."
                 )
             console.line(f"waiting for process {record.pid} of {name}, which an earlier tuner has left")
             _end(record, deadline)
+
+
+def tuner_of(directory: str) -> str:
+    """Returns the mark of the tuner that has a study's directory: where it was made, and a random number.
+
+    A host may get another name and a directory another path, and two hosts may have directories of one path.
+    """
+    path = os.path.join(directory, _TUNER)
+    with contextlib.suppress(OSError, UntrustedError):
+        if found := read_text(path).strip():
+            return found
+    with open(path + ".new", "w") as file:
+        file.write(f"{socket.gethostname()}:{directory} {secrets.token_hex(4)}\n")
+    os.replace(path + ".new", path)
+    return read_text(path).strip()
 
 
 def put_aside_trials(directory: str) -> str:

@@ -74,7 +74,7 @@ class Search:
     Args:
       study: the study.
       start: starts an execution, given the trial and the number of the execution.
-      trials: the number of finished trials at which the study is over.
+      trials: the number of trials of all tuners at which none begins.
       parallel: trials at a time.
       ended: called with the number of each trial that has ended.
     """
@@ -88,7 +88,7 @@ class Search:
         ended: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._study, self._start, self._parallel, self._ended = study, start, parallel, ended
-        self._trials, self._finished = study.size(trials), len(study.finished())
+        self._trials, self._has_more = study.size(trials), True
         self._running: list[_Running] = []
 
     @property
@@ -109,11 +109,13 @@ class Search:
         """
         for one in list(self._running):
             self._look(one)
-        while len(self._running) < self._parallel and self._finished + len(self._running) < self._trials:
-            trial = self._study.next_trial([one.trial.number for one in self._running])
-            if len(trial.values) >= self._study.settings.executions:  # the tuner ended in this very moment
+        while self._has_more and len(self._running) < self._parallel:
+            trial = self._study.next_trial([one.trial.number for one in self._running], self._trials)
+            if trial is None:
+                self._has_more = False  # not asked at each look, because that would read the whole storage
+            elif len(trial.values) >= self._study.settings.executions:  # the tuner ended in this very moment
                 trial.complete()
-                self._count(trial)
+                self._ended(trial.number)
             else:
                 self._running.append(_Running(trial, self._start(trial, len(trial.values))))
         return bool(self._running)
@@ -159,11 +161,6 @@ class Search:
         else:
             self._end(one)
             trial.fail(ending.cause, ending.steps)
-        self._count(trial)
-
-    def _count(self, trial: TrialRecord) -> None:
-        """Counts a trial that has ended; not at each look, because that would read the whole storage."""
-        self._finished += 1
         self._ended(trial.number)
 
     def _add(self, one: _Running, ending: Ending) -> None:
@@ -181,7 +178,7 @@ class Search:
         else:
             self._end(one)
             trial.complete()
-        self._count(trial)
+        self._ended(trial.number)
 
     def _end(self, one: _Running) -> None:
         self._running.remove(one)

@@ -1,12 +1,13 @@
 """Optuna's study: samplers and pruners by name, and what a trial remembers.
 
     study = Study(settings, space, functions=[])
-    trial = study.next_trial()              # an unfinished one of an earlier process first
+    trial = study.next_trial([], trials=50) # an unfinished one of an earlier process first
     trial.flags, trial.values               # its flags, and the values of its finished executions
     trial.add_execution(0.81, steps=500)
     trial.complete()
 
-All state is in Optuna's storage.  A proposal depends on the seed and on the trials before it, so a study that was
+All state is in Optuna's storage, which the tuners of several machines may share: each trial has the mark of its tuner,
+and no other one goes on with it.  A proposal depends on the seed and on the trials before it, so a study that was
 interrupted proposes what it would have proposed.  Optuna is imported here, and only here and in `reports.py`.
 """
 
@@ -34,7 +35,7 @@ MAXIMIZE, MINIMIZE = "maximize", "minimize"
 
 _FLAGS, _VALUES, _STEPS, _SPREAD, _CAUSE = "flags", "values", "steps", "spread", "cause"
 _UNCOUNTED = "does_not_count"
-_COMMAND, _DIRECTORY = "command", "directory"
+_COMMAND, _TUNER = "command", "tuner"
 
 
 def import_optuna() -> Any:
@@ -72,7 +73,7 @@ class Settings:
       max_steps: steps of a job.
       eval_steps: steps between two evaluations; 0 for none.
       command: what makes the values of two trials comparable, for JSON.
-      directory: the directory of the jobs, if other studies may use the storage; else "".
+      tuner: the mark of this process and of those that go on in its place, as "HOST:DIRECTORY NUMBER".
     """
 
     name: str
@@ -85,7 +86,7 @@ class Settings:
     max_steps: int
     eval_steps: int
     command: Mapping[str, Any]
-    directory: str = ""
+    tuner: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,18 +231,19 @@ class Study:
         )
 
     @property
-    def is_new(self) -> bool:
-        """True if the study has no trial yet."""
-        return not self.study.get_trials(deepcopy=False)
+    def is_new_here(self) -> bool:
+        """True if the study has no trial of this tuner yet."""
+        return not any(self._is_own(trial) for trial in self.study.get_trials(deepcopy=False))
 
-    def next_trial(self, running: Sequence[int]) -> TrialRecord:
-        """Returns the trial that goes on next: one that an earlier process left, or a new one.
+    def next_trial(self, running: Sequence[int], trials: int) -> TrialRecord | None:
+        """Returns the trial that goes on next: one that an earlier process left, or a new one; None if there is none.
 
         Args:
           running: numbers of the trials that run in this process.
+          trials: number of trials of all tuners at which no further one begins.
         """
         for found in self._trials("RUNNING"):
-            if found.number in running:
+            if found.number in running or not self._is_own(found):
                 continue
             trial = self._opened(found)
             if trial.flags:
@@ -250,10 +252,31 @@ class Study:
                 self.study.sampler = self._sampler()
                 return self._proposed(self._optuna.Trial(self.study, self._id_of(found)))
             trial.fail("the tuner ended before the trial began", counts=False)
-        self.study.sampler = self._sampler()
+        return self._proposed(self._new()) if self._counted() < trials else None
+
+    def _new(self) -> Any:
+        """Returns a new trial, which has the mark of this tuner from its first moment, when others may see it."""
+        template = self._optuna.trial.create_trial(
+            state=self._optuna.trial.TrialState.RUNNING, user_attrs={_TUNER: self.settings.tuner}
+        )
+        key = self._storage.create_new_trial(self._storage.get_study_id_from_name(self.settings.name), template)
+        self.study = self._optuna.load_study(  # without the trials that the last one has read
+            study_name=self.settings.name,
+            storage=self._storage,
+            sampler=self._sampler(self._storage.get_trial(key).number),
+            pruner=self._pruner(),
+        )
         with _quiet():
-            new = self.study.ask()
-        return self._proposed(new)
+            return self._optuna.Trial(self.study, key)
+
+    def _is_own(self, trial: Any) -> bool:
+        """Returns True if the jobs of a trial are those of this tuner."""
+        return bool(trial.user_attrs.get(_TUNER, self.settings.tuner) == self.settings.tuner)
+
+    def _counted(self, before: int | None = None) -> int:
+        """Returns the number of trials that count, of all tuners; only of those before a number if it is given."""
+        trials = self.study.get_trials(deepcopy=False)[:before]
+        return sum(not trial.user_attrs.get(_UNCOUNTED) for trial in trials)
 
     def _proposed(self, trial: Any) -> TrialRecord:
         """Returns a trial with the flags that the sampler proposes for it."""
@@ -285,8 +308,13 @@ class Study:
         return min(trials, math.prod(len(points) for points in self._grid.values())) if self._grid else trials
 
     def left(self) -> list[int]:
-        """Returns the numbers of the trials that have begun and not ended."""
-        return [trial.number for trial in self._trials("RUNNING")]
+        """Returns the numbers of this tuner's trials that have begun and not ended."""
+        return [trial.number for trial in self._trials("RUNNING") if self._is_own(trial)]
+
+    def elsewhere(self) -> list[str]:
+        """Returns the host and directory of each trial of another tuner that has begun and not ended."""
+        others = [trial for trial in self._trials("RUNNING") if not self._is_own(trial)]
+        return [trial.user_attrs[_TUNER].rpartition(" ")[0] for trial in others]
 
     def finished(self) -> list[TunedTrial]:
         """Returns the trials that have ended, in the order of their numbers."""
@@ -326,11 +354,10 @@ class Study:
         kinds = tuple(self._optuna.trial.TrialState[state] for state in states)
         return self.study.get_trials(deepcopy=False, states=kinds)
 
-    def _sampler(self) -> Any:
-        """Returns the sampler of the next trial; its seed is that of the study and the number of trials that count."""
+    def _sampler(self, number: int | None = None) -> Any:
+        """Returns the sampler of a trial; its seed is that of the study and the number of trials before that count."""
         samplers = self._optuna.samplers
-        count = sum(not trial.user_attrs.get(_UNCOUNTED) for trial in self.study.get_trials(deepcopy=False))
-        seed = (self.settings.seed * 1_000_003 + count) % (1 << 31)
+        seed = (self.settings.seed * 1_000_003 + self._counted(number)) % (1 << 31)
         with _quiet():
             if self.settings.sampler == "random":
                 return samplers.RandomSampler(seed=seed)
@@ -356,22 +383,18 @@ class Study:
         return pruners.NopPruner()
 
     def _check_command(self) -> None:
-        """Remembers the command and the directory, or refuses those whose trials this study must not mix."""
+        """Remembers the command, or refuses one whose trials this study must not mix."""
         settings, shown = self.settings, without_password(str(self.settings.storage))
         command = json.loads(json.dumps(settings.command))
-        known, directory = self.study.user_attrs.get(_COMMAND), self.study.user_attrs.get(_DIRECTORY, "")
-        if known is None and not self.is_new:
+        has_trials = bool(self.study.get_trials(deepcopy=False))  # read first: another tuner may begin now
+        known = self.study.user_attrs.get(_COMMAND)
+        if known is None and has_trials:
             raise ConfigError(
                 f"the study {settings.name} in {shown} is not of this program: use another --study for its name."
             )
-        if directory and settings.directory and directory != settings.directory:
-            raise ConfigError(
-                f"the study {settings.name} in {shown} has its jobs in {directory}: use that --study_dir, or another "
-                "--study for its name."
-            )
         if known is not None and known != command:
             if any(trial.state != "failed" for trial in self.finished()) or any(
-                trial.user_attrs.get(_VALUES) for trial in self._trials("RUNNING")
+                trial.user_attrs.get(_VALUES) or not self._is_own(trial) for trial in self._trials("RUNNING")
             ):
                 names = sorted(key for key in {*known, *command} if known.get(key) != command.get(key))
                 changes = ", ".join(
@@ -385,7 +408,6 @@ class Study:
             self._optuna.delete_study(study_name=settings.name, storage=self._storage)
             self.study = self._created()
         if self.study.user_attrs.get(_COMMAND) != command:
-            self.study.set_user_attr(_DIRECTORY, settings.directory)
             self.study.set_user_attr(_COMMAND, command)
 
 

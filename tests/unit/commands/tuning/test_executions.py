@@ -22,6 +22,7 @@ from ps_train.commands.tuning.executions import (
     _last_step,
     end_leftovers,
     put_aside_trials,
+    tuner_of,
     unknown_objective,
 )
 from ps_train.config.job import Job
@@ -93,6 +94,16 @@ def test_a_job_has_the_flags_of_the_study_of_its_trial_and_of_its_execution(monk
     }
     assert tracked["PS_TRAIN_TRACK_PARENT"] == "clicks" and tracked["PS_TRAIN_FIT_PARENT"] == str(os.getpid())
     assert "PS_TRAIN_FIT_ERRORS" not in tracked  # a failed trial is no error of the call
+
+
+def test_a_directory_keeps_its_mark_under_another_name_and_no_other_has_it(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    mark = tuner_of(str(tmp_path / "a"))
+    assert mark.startswith(f"{socket.gethostname()}:{tmp_path}/a ") and mark == tuner_of(str(tmp_path / "a"))
+    assert mark != tuner_of(str(tmp_path / "b"))
+    (tmp_path / "a").rename(tmp_path / "c")
+    assert tuner_of(str(tmp_path / "c")) == mark
 
 
 def test_trials_that_no_study_has_are_put_aside(tmp_path):

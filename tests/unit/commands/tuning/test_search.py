@@ -230,9 +230,9 @@ def test_a_mistake_leaves_nothing_in_the_study(tmp_path):
         run(
             again, lambda trial, execution: Scripted(Ending(1, cause="x") if trial.number == 1 else Ending(2)), trials=2
         )
-    assert not again.is_new
+    assert not again.is_new_here
     right = study_of(tmp_path, ["batch_size:8,16,32"], sampler="grid")  # Optuna changes neither choices nor direction
-    assert right.is_new
+    assert right.is_new_here
     run(right, lambda trial, execution: done(0.5), trials=3)
     assert right.study.direction.name == "MINIMIZE" and len({trial.flags for trial in right.finished()}) == 3
 
@@ -242,14 +242,15 @@ def test_a_point_of_a_grid_whose_trial_does_not_count_is_tried_again(tmp_path):
     with pytest.raises(ConfigError):
         run(study_of(tmp_path, **grid), lambda trial, execution: Scripted(Ending(2, cause="no")), trials=3)
     left = study_of(tmp_path, **grid)
-    left.study.ask()  # a tuner that dies here has told no flags
+    left._new()  # a tuner that dies here has told no flags
     run(study_of(tmp_path, **grid), lambda trial, execution: done(0.5), trials=3)
     assert len({trial.flags for trial in study_of(tmp_path, **grid).finished()}) == 3
 
 
 def test_a_tuner_that_dies_between_two_writes_leaves_a_trial_that_goes_on(tmp_path):
     study = study_of(tmp_path, executions=2)
-    trial = study.next_trial([])
+    trial = study.next_trial([], 1)
+    assert trial is not None
     trial._trial.set_user_attr("steps", [100])  # before the value of the execution
     trial._trial.set_user_attr("does_not_count", True)  # before the end of a trial with a mistake
     again = study_of(tmp_path, executions=2)
@@ -257,17 +258,45 @@ def test_a_tuner_that_dies_between_two_writes_leaves_a_trial_that_goes_on(tmp_pa
     assert [(found.state, found.steps) for found in again.finished()] == [("complete", 200)]
 
 
-def test_a_storage_has_several_studies_and_each_its_own_directory(tmp_path):
+def test_a_storage_has_several_studies(tmp_path):
     url = str(tmp_path / "journal.log")
-    run(study_of(tmp_path, storage=url, directory="/a"), lambda trial, execution: done(0.5), trials=1)
-    assert len(study_of(tmp_path, storage=url, directory="/a").finished()) == 1
-    with pytest.raises(ConfigError, match="has its jobs in /a: use that --study_dir, or another --study"):
-        study_of(tmp_path, storage=url, directory="/b")
-    assert study_of(tmp_path, storage=url, directory="/b", name="other").finished() == []
-    found = optuna.load_study(study_name="s", storage=study_of(tmp_path, storage=url, directory="/a")._storage)
+    run(study_of(tmp_path, storage=url), lambda trial, execution: done(0.5), trials=1)
+    assert len(study_of(tmp_path, storage=url).finished()) == 1
+    assert study_of(tmp_path, storage=url, name="other").finished() == []
+    found = optuna.load_study(study_name="s", storage=study_of(tmp_path, storage=url)._storage)
     found.set_user_attr("command", None)
     with pytest.raises(ConfigError, match="is not of this program"):
-        study_of(tmp_path, storage=url, directory="/a")
+        study_of(tmp_path, storage=url)
+
+
+@pytest.mark.parametrize("sampler", ["random", "grid"])
+def test_tuners_of_several_machines_share_a_study_and_each_goes_on_with_its_own_trials(tmp_path, sampler):
+    def joined(name):
+        space = ["learning_rate:0..1:0.1" if sampler == "grid" else "learning_rate:0..1"]
+        return study_of(tmp_path, space, storage=str(tmp_path / "j.log"), sampler=sampler, tuner=f"{name}:/s 1")
+
+    def start(trial, execution):
+        return Scripted(Ending(0, 0.5, 100), [(1, 1.0)] * 2)
+
+    first, second = Search(joined("a"), start, trials=5), Search(joined("b"), start, trials=5)
+    first.advance()
+    second.advance()  # one that dies here
+    assert (joined("b").left(), joined("b").elsewhere()) == ([1], ["a:/s"]) and not joined("c").left()
+    again = joined("b")
+    assert not again.is_new_here and joined("c").is_new_here
+    third = Search(again, start, trials=5)
+    while first.advance() | third.advance():
+        assert len(again.left()) <= 1
+    found = again.finished()
+    assert [trial.state for trial in found] == ["complete"] * 5
+    assert len({trial.flags for trial in found}) == 5
+    assert joined("c").next_trial([], 5) is None
+
+
+def test_another_command_does_not_delete_the_study_of_a_tuner_that_runs(tmp_path):
+    study_of(tmp_path, tuner="a:/s 1").next_trial([], 1)
+    with pytest.raises(ConfigError, match=r"is of another command \(flags: a, now c\)"):
+        study_of(tmp_path, tuner="b:/s 2", command={"flags": ["c"]})
 
 
 def test_a_password_is_not_shown(tmp_path):
