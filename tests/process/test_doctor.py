@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import re
 import resource
 import shutil
@@ -12,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -21,7 +19,7 @@ from tests.support.processes import Process, Processes, eventually, free_ports
 
 pytestmark = pytest.mark.timeout(300)
 
-QUICK = ("--nopredict", "--wait_secs=1.5")
+QUICK = "--wait_secs=1.5"
 
 
 def doctor(processes: Processes, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()):
@@ -33,13 +31,8 @@ def lines_of(process: Process, subject: str) -> list[str]:
     return [line for line in process.lines if line.split()[:2][1:] == [subject]]
 
 
-def leftovers() -> set[str]:
-    return {path.name for path in pathlib.Path(tempfile.gettempdir()).glob("ps_train_doctor_*")}
-
-
 @pytest.mark.long
 def test_a_healthy_local_job(processes):
-    before = leftovers()
     process = doctor(processes, "--num_ps=2", "--num_workers=2", "--optimizer=adam")
     assert process.wait(200) == 0, process.output
     assert "FAIL" not in process.output
@@ -49,18 +42,16 @@ def test_a_healthy_local_job(processes):
     assert "75.0 KiB of variables, 15" in lines_of(process, "plan")[0]
     assert re.search(r"round trip \d+\.\d\d ms; pull .*/s, push .*/s", lines_of(process, "transport")[0])
     assert re.search(r"is 0\.\d+s (ahead of|behind) this host", lines_of(process, "clock")[0])
-    assert re.search(r"about [\d,.]+ examples/s with 2 workers and 2 ps on this machine", process.output)
-    assert re.search(r"2 ps of \d+ cores? saturate at (more than )?\d+ workers", process.output)
     assert "nothing found that would stop this job" in process.lines[-1]
-    assert not processes.orphans() and leftovers() == before and not (processes.directory / "runs").exists()
+    assert not processes.orphans() and not (processes.directory / "runs").exists()
 
 
 @pytest.mark.long
-def test_the_doctors_of_a_rack_measure_each_other_and_the_first_one_predicts(processes, tmp_path):
+def test_the_doctors_of_a_rack_measure_each_other_and_the_first_one_adds_up_its_bytes(processes, tmp_path):
     ports = free_ports(4)
     hosts = [f"127.0.0.1:{port}" for port in ports]
     (tmp_path / "racks").write_text('{"ps:0": "a", "127.0.0.1": "b"}')
-    flags = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={','.join(hosts[1:])}", "--update=sync", "--nopredict"]
+    flags = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={','.join(hosts[1:])}", "--update=sync"]
     flags += [f"--rack_file={tmp_path}/racks", f"--model_dir={tmp_path}/m", "--wait_secs=60"]
     tasks = [("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2)]
     found = [doctor(processes, *flags, f"--job_name={name}", f"--task_index={index}") for name, index in tasks]
@@ -68,7 +59,7 @@ def test_the_doctors_of_a_rack_measure_each_other_and_the_first_one_predicts(pro
     for index, process in enumerate(found[1:]):
         (line,) = lines_of(process, "neighbour")
         assert f"worker:{(index + 1) % 3} (" in line and "pull " in line
-        assert ("predicted gain of the network's part" in process.output) == (index == 0)
+        assert ("over its way to other racks without racks" in process.output) == (index == 0)
 
 
 def test_the_plan_needs_no_network(processes):
@@ -76,7 +67,7 @@ def test_the_plan_needs_no_network(processes):
     process = doctor(processes, *cluster, "--plan_only")
     assert process.wait(100) == 0, process.output
     assert lines_of(process, "plan") and lines_of(process, "memory") and lines_of(process, "disk")
-    assert not lines_of(process, "names") and not lines_of(process, "reach") and not lines_of(process, "predict")
+    assert not lines_of(process, "names") and not lines_of(process, "reach")
 
 
 def cluster_flags(ps: list[str], workers: list[str]) -> list[str]:
@@ -88,7 +79,7 @@ def test_doctors_of_a_ps_and_of_two_workers_measure_each_other(processes):
     hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
     flags = [*cluster_flags(hosts[:1], hosts[1:]), "--wait_secs=100"]
     ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0")
-    workers = [doctor(processes, *flags, "--nopredict", "--job_name=worker", f"--task_index={i}") for i in range(2)]
+    workers = [doctor(processes, *flags, "--job_name=worker", f"--task_index={i}") for i in range(2)]
     for process in (ps, *workers):
         assert process.wait(200) == 0, process.output
     assert [line.split()[2] for line in lines_of(ps, "workers")] and len(lines_of(ps, "workers")) == 2
@@ -112,8 +103,7 @@ def test_doctors_of_workers_that_are_the_ps_measure_each_other(processes):
         assert f"worker:{other} on " in lines_of(process, "workers")[0]
         assert len(lines_of(process, "transport")) == 1, "no measurement of the own share"
         assert "needed (worker:0 " in lines_of(process, "memory")[0]
-    assert "examples/s with 2 workers, which are the ps, on this machine" in lines_of(workers[0], "predict")[0]
-    assert not lines_of(workers[1], "predict") and not lines_of(workers[0], "saturate")
+    assert "a step pulls " in lines_of(workers[0], "wire")[0] and not lines_of(workers[1], "wire")
 
 
 @contextlib.contextmanager
@@ -140,7 +130,7 @@ def test_ports_that_are_closed_silent_or_of_another_program(processes):
     with silent_port() as silent, http_port() as http:
         ps = [f"127.0.0.1:{port}" for port in (closed, silent, http)]
         flags = [*cluster_flags(ps, [f"127.0.0.1:{own}"]), "--job_name=worker", "--task_index=0"]
-        process = doctor(processes, *flags, *QUICK)
+        process = doctor(processes, *flags, QUICK)
         assert process.wait(90) == 2, process.output
     first, second, third = lines_of(process, "reach")
     assert "FAIL" in first and ps[0] in first and "connection refused" in first and "start the doctor" in first
@@ -153,7 +143,7 @@ def test_ports_that_are_closed_silent_or_of_another_program(processes):
 def test_a_host_without_a_task_looks_at_names_and_ports(processes):
     with silent_port() as busy:
         flags = cluster_flags([f"127.0.0.1:{busy}", "no-such-host.invalid:2222"], [f"127.0.0.1:{free_ports(1)[0]}"])
-        process = doctor(processes, *flags, *QUICK)
+        process = doctor(processes, *flags, QUICK)
         assert process.wait(90) == 2, process.output
     assert "would be ps:0, worker:0, by its addresses" in lines_of(process, "task")[0]
     assert "'no-such-host.invalid' of ps:1 is not resolved" in lines_of(process, "names")[0]
@@ -166,7 +156,7 @@ def test_a_running_ps_is_left_alone(processes):
     flags = cluster_flags([ps], [worker])
     running = processes.run(*flags, "--job_name=ps", "--task_index=0", "--startup_timeout_secs=200")
     running.wait_for("serves on")
-    process = doctor(processes, *flags, "--job_name=worker", "--task_index=0", "--nopredict", "--wait_secs=30")
+    process = doctor(processes, *flags, "--job_name=worker", "--task_index=0", "--wait_secs=30")
     assert process.wait(120) == 0, process.output
     assert "a ps of a running job answers" in process.output and "round trip" in lines_of(process, "transport")[0]
     assert running.process.poll() is None
@@ -185,7 +175,7 @@ def test_a_ps_needs_no_model_and_waits_no_longer_than_it_is_told(processes):
 @pytest.mark.long
 def test_a_proxy_in_the_way_is_said_and_gone_round(processes):
     env = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-    process = doctor(processes, "--nopredict", env=env)
+    process = doctor(processes, env=env)
     assert process.wait(100) == 0, process.output
     assert lines_of(process, "proxy")[0].startswith("warn") and "no_proxy=" in lines_of(process, "proxy")[0]
     assert lines_of(process, "transport")[0].startswith("ok")
@@ -205,43 +195,36 @@ def test_few_open_files_stop_the_checks_before_tensorflow_aborts(processes):
 
 @pytest.mark.long
 def test_a_model_that_fails_is_one_line_as_in_the_job(processes):
-    process = doctor(processes, "--model=tests.support.models:Raises", "--nopredict")
+    process = doctor(processes, "--model=tests.support.models:Raises")
     assert process.wait(90) == 2, process.output
     (line,) = lines_of(process, "model")
     assert line.startswith("FAIL") and "my own mistake" in line
 
 
 @pytest.mark.long
-def test_variables_that_do_not_fit_are_a_failure_and_no_sample_is_taken(processes):
+def test_variables_that_do_not_fit_are_a_failure(processes):
     flags = ["--model=benchmarks.workloads.big:Big", "--model_arg=rows=2000000000", "--optimizer=adagrad"]
     process = doctor(processes, *flags)
     assert process.wait(120) == 2, process.output
     assert lines_of(process, "memory")[0].startswith("FAIL")
-    assert "no prediction" in lines_of(process, "predict")[0]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 @pytest.mark.long
 def test_a_signal_ends_it_at_once_and_leaves_nothing(processes, signum):
-    before = leftovers()
     process = doctor(processes, "--num_workers=1")
-    process.wait_for("transport", 120)
-    eventually(lambda: leftovers() - before and len(process.descendants()) > 1, 120, "the sample of the job")
+    eventually(process.descendants, 120, "the doctor of the ps")
     process.send(signum)
     assert process.wait(10) == 128 + signum
     eventually(lambda: not process.descendants(), 10, "the end of its children")
-    assert leftovers() == before
 
 
 @pytest.mark.long
 def test_the_death_of_the_doctor_is_the_end_of_its_children(processes):
-    before = leftovers()
     process = doctor(processes, "--num_workers=1")
-    process.wait_for("reach", 120)
+    eventually(process.descendants, 120, "the doctor of the ps")
     process.send(signal.SIGKILL)
     eventually(lambda: not process.descendants(), 20, "the end of its children")
-    for name in leftovers() - before:
-        shutil.rmtree(pathlib.Path(tempfile.gettempdir()) / name, ignore_errors=True)
 
 
 needs_namespaces = pytest.mark.skipif(
@@ -281,7 +264,7 @@ def test_the_delay_of_a_network_shows_in_the_round_trip(processes):
     flags = ["--ps_hosts=10.78.0.1:2222", "--worker_hosts=10.78.0.2:2222", "--model_dir=m", "--wait_secs=100"]
     with two_hosts(delay_ms=15) as (first, second):
         ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0", prefix=first)
-        worker = doctor(processes, *flags, "--job_name=worker", "--task_index=0", "--nopredict", prefix=second)
+        worker = doctor(processes, *flags, "--job_name=worker", "--task_index=0", prefix=second)
         assert ps.wait(200) == 0 and worker.wait(200) == 0, ps.output + worker.output
     (line,) = lines_of(worker, "transport")
     found = re.search(r"round trip ([\d.]+) ms", line)

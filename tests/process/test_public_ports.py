@@ -110,7 +110,7 @@ def test_servers_of_scripts_are_refused_and_a_variable_or_flag_allows_them(proce
 
 @pytest.mark.long
 def test_the_doctor_says_that_no_task_starts_and_opens_no_port(processes, public_host):
-    process = ps_train(processes, public_host, "--nopredict", module="ps_train.doctor")
+    process = ps_train(processes, public_host, module="ps_train.doctor")
     assert process.wait(120) == 2, process.output
     (line,) = [line for line in process.lines if line.split()[:2] == ["FAIL", "public"]]
     assert "11.0.0.1 (eth0)" in line and "no task starts" in line

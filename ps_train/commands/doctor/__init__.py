@@ -4,7 +4,7 @@ The idea: every check is one function that gives findings, each is shown at once
 earlier one has found.
 
 Data structures: a `Finding` is one line with a level.  `HostFacts` are limits of this machine.  `PlannedJob` is a
-plan with its bytes.  A `Sample` is a short run of the job itself, from which the speed is predicted.
+plan with its bytes.  A `PsMeasurement` is what was measured of the way to one ps.
 
 It leaves nothing behind, except for the measured throughput in the model directory.
 
@@ -17,16 +17,12 @@ Files:
     measured.py         Findings about the measurements of a ps
     network.py          Checks of names, addresses and ports from this machine, without TensorFlow
     options.py          The doctor's own flags, as a value
-    owned_processes.py  Child processes and directories of the doctor, which end with it
+    owned_processes.py  Child processes of the doctor, which end with it
     plan.py             The plan of a job with its sizes: state and memory of each ps, memory of a worker, size of a
                           checkpoint
-    prediction.py       The prediction of a job's speed: the event model, fitted to a sample of the job
-    racks.py            The ways inside a rack and between racks, as measured, and the gain that the sums of racks
-                          promise
+    racks.py            The ways inside a rack and between racks, as measured, and the bytes that racks save there
     run.py              The doctor's visit: all checks of one host in their order, each finding shown at once
-    sample.py           A sample of a job: its own model and flags for a few seconds on this machine, with few tasks
     transport.py        Measurements of each ps over TensorFlow's own transport: round trip, throughput both ways,
                           clock, versions
-    turns.py            Turns of the doctors of a job with racks: one worker of a rack measures alone, and no two racks
-                          at the same time
+    wire.py             Bytes that a step pulls and pushes, and their time on the measured network
 """

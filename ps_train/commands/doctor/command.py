@@ -33,13 +33,12 @@ from ps_train.config import flags
 
 HELP = f"""{(__doc__ or "").strip()}
 
-  --plan_only: Only the plan and this host; no network, no servers, no sample of the job. [false]
-  --nopredict: No sample of the job and no prediction. [false]
+  --plan_only: Only the plan and this host; no network and no servers. [false]
   --wait_secs: Seconds to wait for the doctors of other hosts. [startup_timeout_secs, at most 60]
 
 All other flags are those of the job: python -m ps_train --help.  docs/DOCTOR.md explains the findings."""
 
-_SWITCH = re.compile(r"--?(no)?(plan_only|predict)(?:=(\w+))?")
+_PLAN_ONLY = re.compile(r"--?(no)?plan_only(?:=(\w+))?")
 _WAIT = re.compile(r"--?wait_secs(?:=(.*))?")
 _POLL_SECS = 0.2
 
@@ -76,22 +75,22 @@ def main(arguments: Sequence[str], console: Console, children: Children | None =
 
 def parse_options(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     """Returns the doctor's own flags, and the other arguments; raises ConfigError for a wrong value."""
-    values: dict[str, bool] = {}
+    plan_only = False
     wait: float | None = None
     rest, pending = [], list(arguments)
     while pending:
         argument = pending.pop(0)
-        if (found := _SWITCH.fullmatch(argument)) is not None:
-            text = (found[3] or "true").lower()
+        if (found := _PLAN_ONLY.fullmatch(argument)) is not None:
+            text = (found[2] or "true").lower()
             if text not in ("true", "false", "1", "0", "yes", "no"):
-                raise ConfigError(f"{found[2]}={found[3]} (from the command line) is not valid: use true or false.")
-            values[found[2]] = (text in ("true", "1", "yes")) != bool(found[1])
+                raise ConfigError(f"plan_only={found[2]} (from the command line) is not valid: use true or false.")
+            plan_only = (text in ("true", "1", "yes")) != bool(found[1])
         elif (found := _WAIT.fullmatch(argument)) is not None:
             text = found[1] if found[1] is not None else pending.pop(0) if pending else ""
             wait = _seconds(text)
         else:
             rest.append(argument)
-    return Options(values.get("plan_only", False), values.get("predict", True), wait), rest
+    return Options(plan_only, wait), rest
 
 
 def _seconds(text: str) -> float:

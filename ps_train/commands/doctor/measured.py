@@ -9,18 +9,13 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.cluster.sessions.ps_speed import weights_of
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
 from ps_train.commands.doctor.network import Answer, advice_for
-from ps_train.commands.doctor.prediction import Network
 from ps_train.commands.doctor.transport import PsMeasurement
 from ps_train.config.job import Job
 from ps_train.engine.variables.plan import human_bytes
-from ps_train.observe.status.event_model import Traffic
 from ps_train.observe.status.measured_network import write_network
 
 SLOW_TRIP_SECS, SLOW_BYTES_PER_SEC, MOST_OFFSET_SECS = 0.02, 20 << 20, 1.0
 """From these values on a finding is a warning."""
-
-_USUAL_TRIP_SECS = 0.0005
-"""Round trip within one machine, which a sample of the job includes."""
 
 
 def measured_findings(one: PsMeasurement, versions: Mapping[str, str], task: str) -> list[Finding]:
@@ -142,23 +137,6 @@ def versions_finding(theirs: Mapping[str, str], ours: Mapping[str, str], subject
 
 def _release(version: str) -> list[str]:
     return version.split(".")[:2]
-
-
-def slowest_way(found: Sequence[PsMeasurement], traffic: Traffic, job: Job) -> Network:
-    """Returns the slowest way to a ps.
-
-    Args:
-      found: the measurements of all ps; empty if all tasks share this machine.
-      traffic: values that a step pulls from all ps, and pushes.
-      job: the job, for its codecs.
-    """
-    return Network(
-        max((one.round_trip or 0.0 for one in found), default=0.0) - _USUAL_TRIP_SECS,
-        min((one.pull for one in found if one.pull), default=0.0),
-        min((one.push for one in found if one.push), default=0.0),
-        traffic,
-        (job.pull_codec, job.push_codec),
-    )
 
 
 def keep_measured(found: Iterable[PsMeasurement], model_dir: str) -> None:

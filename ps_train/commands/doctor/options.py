@@ -12,13 +12,11 @@ class Options:
     """The doctor's own flags.
 
     Attributes:
-      plan_only: True for the plan alone, without network, servers or a sample.
-      predict: False for no sample and no prediction.
+      plan_only: True for the plan alone, without network and servers.
       wait_secs: how long other tasks' doctors may take; None for the job's start-up time, at most a minute.
     """
 
     plan_only: bool = False
-    predict: bool = True
     wait_secs: float | None = None
 
     def wait(self, job: Job) -> float:

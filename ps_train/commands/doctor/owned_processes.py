@@ -1,9 +1,9 @@
-"""Child processes and directories of the doctor, which end with it.
+"""Child processes of the doctor, which end with it.
 
     with Children() as children:
         children.start(["ps_train", "--num_ps=1"], os.environ)
 
-CPU times are those that /proc shows.  Standard library only.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -24,11 +22,10 @@ from ps_train.commands.launch.child_process import child_environment
 
 
 class Children:
-    """Child processes and directories of this process; all are ended and removed by `end`, from any thread."""
+    """Child processes of this process; all are ended by `end`, from any thread."""
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
-        self._directories: list[str] = []
         self._lock = threading.Lock()
 
     def __enter__(self) -> Children:
@@ -36,12 +33,6 @@ class Children:
 
     def __exit__(self, *error: object) -> None:
         self.end()
-
-    def directory(self) -> str:
-        """Makes a directory."""
-        with self._lock:
-            self._directories.append(tempfile.mkdtemp(prefix="ps_train_doctor_"))
-            return self._directories[-1]
 
     def start(
         self, arguments: Sequence[str], environ: Mapping[str, str], held: int | None = None
@@ -70,7 +61,7 @@ class Children:
         return process
 
     def end(self) -> None:
-        """Kills all processes with their children, and removes all directories."""
+        """Kills all processes with their children."""
         with self._lock:
             for process in self._processes:
                 pids = [process.pid, *children_of(process.pid)]
@@ -79,9 +70,7 @@ class Children:
                         os.kill(pid, signal.SIGKILL)
                 process.wait()
                 _await_end(pids[1:])
-            for directory in self._directories:
-                shutil.rmtree(directory, ignore_errors=True)
-            self._processes, self._directories = [], []
+            self._processes = []
 
 
 def _await_end(pids: Sequence[int]) -> None:
@@ -99,12 +88,6 @@ def children_of(parent: int) -> dict[int, str]:
         if fields and int(fields[2]) == parent:
             found[int(path.split("/")[2])] = fields[0]
     return found
-
-
-def cpu_secs_of(pid: int) -> float:
-    """Returns the CPU seconds that a process has used; 0 if it is gone."""
-    fields = _stat_of(f"/proc/{pid}/stat")
-    return (int(fields[12]) + int(fields[13])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def _state_of(pid: int) -> str:

@@ -19,6 +19,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import known_topology
 from ps_train.commands.doctor.findings import OK, WARN, Finding
 from ps_train.commands.doctor.host import own_memory_bytes
+from ps_train.commands.doctor.wire import Traffic
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
 from ps_train.engine.checkpoint.export import prepare_export
@@ -30,7 +31,6 @@ from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.engine.variables.variables import is_ps_device
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import training_source
-from ps_train.observe.status.event_model import Traffic
 from ps_train.training.tasks.model_check import check_model
 from ps_train.training.tasks.model_directory import check_model_dir
 from ps_train.training.tasks.prepare import plan_of

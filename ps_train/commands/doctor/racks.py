@@ -1,6 +1,6 @@
-"""The ways inside a rack and between racks, as measured, and the gain that the sums of racks promise.
+"""The ways inside a rack and between racks, as measured, and the bytes that racks save there.
 
-rack_finding(topology, "worker:0", found, planned.plan.bytes_per_ps(), has_racks=True)
+rack_finding(topology, "worker:0", found, neighbour, planned.plan.bytes_per_ps())
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from ps_train.base.console import human_bytes
 from ps_train.cluster.topology import Topology
 from ps_train.commands.doctor.findings import OK, WARN, Finding
 from ps_train.commands.doctor.transport import PsMeasurement
-
-_WORTH = 1.1
-"""Smallest gain for which racks are worth their copies."""
 
 
 def neighbour_finding(one: PsMeasurement, task: str) -> Finding:
@@ -67,16 +64,12 @@ def rack_finding(
         return Finding(OK, subject, "all variables are in this rack, so its workers send nothing to others")
     if not far.count or not (near.count or size == 1):
         where = "inside this rack" if far.count else "to a ps in another rack"
-        return Finding(OK, subject, f"{bytes_text}; no prediction, as no way {where} was measured")
+        return Finding(OK, subject, f"{bytes_text}; no way {where} was measured")
     if size == 1:
         return Finding(OK, subject, f"{bytes_text}; to other racks {far}; a rack of one worker gains nothing itself")
-    inside = sum(ps_bytes) * near.secs_per_byte
-    flat, racks = size * crossing * far.secs_per_byte, crossing * far.secs_per_byte + (size - 1) * inside
-    gain = flat / racks
-    text = f"inside {near}, to other racks {far}; {bytes_text}; "
-    text += f"predicted gain of the network's part of a step: {gain:.1f} times"
-    if gain < _WORTH:
-        return Finding(WARN, subject, text, "leave the racks out, the network between them is fast enough")
+    text = f"inside {near}, to other racks {far}; {bytes_text}"
+    if far.secs_per_byte <= near.secs_per_byte:
+        return Finding(WARN, subject, text, "leave the racks out, the network between them is as fast as inside")
     return Finding(OK, subject, text)
 
 

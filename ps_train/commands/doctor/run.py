@@ -24,7 +24,6 @@ from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
 from ps_train.commands.doctor.owned_processes import Children
-from ps_train.commands.doctor.sample import SampleError, take_sample
 from ps_train.commands.launch.preflight import check_local_job, check_task
 from ps_train.config.flags import ParsedFlags
 from ps_train.config.job import Job, Task
@@ -33,14 +32,8 @@ if TYPE_CHECKING:
     from ps_train.commands.doctor.plan import PlannedJob
     from ps_train.commands.doctor.transport import DoctorRecord, DoctorServer, PsMeasurement
 
-_SAMPLE_WORKERS, _SAMPLE_PS = 4, 4
-"""A sample of a job on one machine has at most so many tasks; the event model tells of more."""
-
 _NEIGHBOUR_SECS = 5.0
 """Seconds, at least, that the doctors of a worker's neighbours in its rack may take."""
-
-_MOST_MEMORY_OF_SAMPLE = 0.6
-"""Share of the free memory that a sample may take."""
 
 
 class Visit:
@@ -150,21 +143,18 @@ class Visit:
                 self._report.add(host.public_finding(self._job.allow_public_ports))
 
     def with_tensorflow(self) -> None:
-        """Makes the checks that need TensorFlow: the plan, the network between the tasks, and the prediction."""
+        """Makes the checks that need TensorFlow: the plan, and the network between the tasks."""
         self._plan()
         is_evaluator = self._task is not None and self._task.job_name == "evaluator"
         if self._options.plan_only or is_evaluator or any(f.subject in host.NO_SERVER for f in self._report.failures):
             return
         if not self._has_lists:
-            found = self._measure_own_transport()
-        elif self._task is None:
-            found = []
+            self._measure_own_transport()
         elif self.is_ps:
-            return self._serve() if self._port_is_free else None
-        else:
-            found = self._measure_ps()
-        if self._options.predict and self._planned is not None and self._predicts_here():
-            self._predict(found)
+            if self._port_is_free:
+                self._serve()
+        elif self._task is not None:
+            self._measure_ps()
 
     def _plan(self) -> None:
         from ps_train.commands.doctor.plan import plan_job
@@ -221,10 +211,10 @@ class Visit:
     def _seen(self, record: DoctorRecord) -> None:
         self._report.ok("workers", f"{record.task} on {record.host} has measured the way to this task")
 
-    def _measure_ps(self) -> list[PsMeasurement]:
+    def _measure_ps(self) -> None:
         """Measures all ps from the host of a worker."""
         from ps_train.commands.doctor.transport import DoctorServer, measure_all
-        from ps_train.commands.doctor.turns import turn
+        from ps_train.commands.doctor.wire import wire_finding
 
         assert self._task is not None and self.cluster is not None
         record = self._record(self._task, self._job)
@@ -237,17 +227,15 @@ class Visit:
         ]
         wait, topology = self._options.wait(self._job), known_topology(self._job, self._task, self.cluster)
         deadline = time.monotonic() + wait
-        if topology is None:
-            found = measure_all(self._job, self.cluster, record, server, wait, names)
-        else:
-            with turn(topology, str(self._task), self.cluster.ps, deadline) as is_first:
-                found = measure_all(self._job, self.cluster, record, server, wait, names)
+        found = measure_all(self._job, self.cluster, record, server, wait, names)
         if server is not None and self.cluster.ps_on_workers:
             self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
         if topology is not None:
             wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
-            self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait), is_first)
-        return self._shown(found)
+            self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait))
+        self._show(found)
+        if self._planned is not None and self._is_chief():
+            self._report.add(*wire_finding(self._planned.traffic, found, self._job))
 
     def _measure_neighbour(
         self, topology: Topology, record: DoctorRecord, server: DoctorServer | None, wait: float
@@ -263,7 +251,7 @@ class Visit:
         self._await_doctors(server, [before], wait)
         return found
 
-    def _measure_own_transport(self) -> list[PsMeasurement]:
+    def _measure_own_transport(self) -> None:
         """Measures a ps in a child process, on free ports of this machine."""
         from ps_train.commands.doctor.transport import DoctorServer, measure_all
         from ps_train.commands.launch.port_reservation import PortReservation
@@ -271,7 +259,7 @@ class Visit:
         ports = PortReservation()
         ps, worker = ports.reserve(), ports.reserve()
         lists = [f"--ps_hosts={ps}", f"--worker_hosts={worker}"]
-        arguments = ["ps_train.doctor", *lists, "--job_name=ps", "--task_index=0", "--nopredict"]
+        arguments = ["ps_train.doctor", *lists, "--job_name=ps", "--task_index=0"]
         with ports.sockets[ps] as held:
             self._children.start(arguments, self._environ, held.fileno())
         job = Job(ps_hosts=(ps,), worker_hosts=(worker,))
@@ -279,11 +267,10 @@ class Visit:
         ports.sockets[worker].close()
         record = self._record(task, job)
         server = DoctorServer(record, cluster.address(task), job)
-        found = self._shown(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
+        self._show(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
         self._children.end()
-        return found
 
-    def _shown(self, found: list[PsMeasurement]) -> list[PsMeasurement]:
+    def _show(self, found: list[PsMeasurement]) -> None:
         from ps_train.commands.doctor.measured import keep_measured, measured_findings, table_of_ways, weights_finding
 
         for one in found:
@@ -292,51 +279,19 @@ class Visit:
             self._report.note(table)
         if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
             self._report.add(*weights_finding(found, self._job))
-        if self._predicts_here():
+        if self._is_chief():
             keep_measured(found, self._job.model_dir)
-        return found
 
-    def _check_rack(
-        self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None, is_first: bool
-    ) -> None:
-        """Compares the ways inside this worker's rack and to the others; one worker of the rack predicts the gain."""
+    def _check_rack(self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None) -> None:
+        """Compares the ways inside this worker's rack and to the others, at the first worker of the rack."""
         from ps_train.commands.doctor.racks import neighbour_finding, rack_finding
 
         if neighbour is not None:
             self._report.add(neighbour_finding(neighbour, str(self._task)))
-        if self._planned is not None and is_first:
+        rack = topology.workers[topology.names.index(topology.racks[str(self._task)])]
+        if self._planned is not None and rack[0] == str(self._task):
             sizes = self._planned.plan.bytes_per_ps()
             self._report.add(rack_finding(topology, str(self._task), found, neighbour, sizes))
 
-    def _predicts_here(self) -> bool:
+    def _is_chief(self) -> bool:
         return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)
-
-    def _predict(self, found: list[PsMeasurement]) -> None:
-        """Takes a sample of the job and predicts its speed."""
-        from ps_train.commands.doctor.measured import slowest_way
-        from ps_train.commands.doctor.prediction import Places, prediction_findings
-
-        planned = self._planned
-        assert planned is not None
-        if self._report.count(FAIL):
-            self._report.warn("predict", "no prediction, because of the findings above")
-            return
-        cluster = self.cluster or network.local_cluster(self._job)[1]
-        known = {one.process: one.record.cores for one in found if one.record} if self._has_lists else {}
-        places = Places.of(cluster, self._own, self._here.cores, known)
-        workers, servers = 1, 1
-        if places.is_one_machine:
-            workers, servers = min(_SAMPLE_WORKERS, cluster.num_replicas), min(_SAMPLE_PS, len(cluster.ps))
-        elif cluster.ps_on_workers:  # one worker alone would send nothing
-            workers = servers = min(2, cluster.num_replicas)
-        needed = sum(planned.ps_memory) + workers * planned.worker_memory
-        if needed > _MOST_MEMORY_OF_SAMPLE * self._here.available_bytes:
-            self._report.warn("predict", "no prediction: a sample of the job would take most of this machine's memory")
-            return
-        try:
-            sample = take_sample(self._job, self._given, (servers, workers), self._children, self._environ)
-        except SampleError as error:
-            self._report.fail("predict", f"a sample of the job on this machine has failed ({error})")
-            return
-        way = slowest_way(found if self._has_lists else [], planned.traffic, self._job)
-        self._report.add(*prediction_findings(self._job, sample, places, way, self._here.cores))

@@ -12,8 +12,7 @@ Files:
 
     advice.py            Advice of the rules of health: the flag or the action that helps, for a value over its limit
     board.py             The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it
-    event_model.py       A small event model of a ps job: how many steps a second its workers make together, and how
-                           many ps they need
+    event_model.py       A small event model of a ps job: how many steps a second its workers make together
     health.py            Rules of health: each measures one thing, has a limit, and knows what to do about it
     launcher_events.py   Events that only the launcher of a cluster on one machine knows: faults on purpose, and
                            restarts

@@ -19,7 +19,7 @@ from ps_train.config.job import Job
         ([], Options(), []),
         (["--plan_only", "--num_ps=2"], Options(plan_only=True), ["--num_ps=2"]),
         (["--plan_only=false"], Options(), []),
-        (["--noplan_only", "--nopredict"], Options(predict=False), []),
+        (["--noplan_only"], Options(), []),
         (["--wait_secs=5", "--model", "a:B"], Options(wait_secs=5.0), ["--model", "a:B"]),
         (["--wait_secs", "7"], Options(wait_secs=7.0), []),
     ],
@@ -45,6 +45,7 @@ def test_it_waits_as_long_as_the_job_but_at_most_a_minute():
     [
         (["--help"], 0, "--plan_only"),
         (["--max_step=3"], 2, "max_steps"),
+        (["--nopredict"], 2, "unknown flag 'nopredict'"),
         (["--job_name=worker"], 2, "task_index is not given"),
         (["--wait_secs=soon"], 2, "wait_secs=soon"),
         (["--model_dir=memory://x"], 2, "memory://x"),

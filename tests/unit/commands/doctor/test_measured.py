@@ -11,7 +11,6 @@ from ps_train.cluster.membership.records import Identity
 from ps_train.commands.doctor.measured import (
     keep_measured,
     measured_findings,
-    slowest_way,
     table_of_ways,
     versions_finding,
     weights_finding,
@@ -19,7 +18,6 @@ from ps_train.commands.doctor.measured import (
 from ps_train.commands.doctor.network import Answer
 from ps_train.commands.doctor.transport import DoctorRecord, PsMeasurement, clock_offset
 from ps_train.config.job import Job
-from ps_train.observe.status.event_model import Traffic
 from ps_train.observe.status.measured_network import read_network
 
 VERSIONS = {"TensorFlow": "2.21.0", "ps_train": "0.1.0", "Python": "3.11.7"}
@@ -100,13 +98,6 @@ def test_the_offset_is_that_of_the_quickest_ping():
     pings = [(10.0, 15.4, 10.9), (20.0, 25.05, 20.1), (30.0, 35.4, 30.6)]
     round_trip, offset = clock_offset(pings)
     assert round_trip == pytest.approx(0.1) and offset == pytest.approx(5.0)
-
-
-def test_the_slowest_way_counts():
-    slow = dataclasses.replace(GOOD, round_trip=0.0105, pull=10.0, push=None)
-    way = slowest_way([GOOD, slow], Traffic(100), Job())
-    assert (way.round_trip, way.pull, way.push) == (pytest.approx(0.01), 10.0, 400 << 20)
-    assert slowest_way([], Traffic(100), Job()).secs() == 0
 
 
 def test_throughput_is_kept_for_the_rules_of_health_where_there_is_a_model_directory(tmp_path):
