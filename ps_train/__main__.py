@@ -9,7 +9,6 @@ import importlib.metadata
 import logging
 import os
 import platform
-import runpy
 import sys
 import traceback
 from collections.abc import Callable
@@ -34,10 +33,8 @@ from ps_train.config.error_report import ErrorFile, report_error
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.paths import working_directory
+from ps_train.config.verbs import VERBS
 from ps_train.modeling.file_check import check_model_file
-
-_VERBS_ELSEWHERE = {"predict": "ps_train.commands.scoring", "tune": "ps_train.commands.tuning"}
-"""Modules of verbs whose name under `ps_train` is a function."""
 
 _ACTIVATE_VARIABLE = "PS_TRAIN_ACTIVATE"
 """Environment variable with the command that activates .venv: `run_local.sh` sets it where that is not done yet."""
@@ -264,10 +261,9 @@ def _program(arguments: list[str]) -> int:
 def run() -> None:
     """Runs the program; exits without unwinding TensorFlow, whose servers cannot be shut down."""
     stop_with_parent()
-    if sys.argv[1:2] and sys.argv[1] in flags.VERBS:
-        verb = sys.argv.pop(1)
-        runpy.run_module(_VERBS_ELSEWHERE.get(verb, f"ps_train.{verb}"), run_name="__main__", alter_sys=True)
-        return
+    if sys.argv[1:2] and sys.argv[1] in VERBS:
+        run_verb = VERBS[sys.argv.pop(1)].load()
+        sys.exit(run_verb(sys.argv[1:], Console(sys.stdout, sys.stderr)))
     os._exit(_program(sys.argv[1:]))
 
 

@@ -1,8 +1,8 @@
 """The parser of a command that has flags of its own: its errors are one line.
 
-parser = CommandParser("python -m ps_train.launch", description=__doc__)
+parser = CommandParser("python -m ps_train launch", description=__doc__)
 parser.add_argument("--hosts", required=True)
-parser.parse_args([])           # ConfigError: … --hosts: see python -m ps_train.launch --help.
+parser.parse_args([])           # ConfigError: … --hosts: see python -m ps_train launch --help.
 """
 
 from __future__ import annotations

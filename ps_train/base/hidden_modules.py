@@ -125,7 +125,7 @@ def _is_of_a_library(path: str) -> bool:
 
 
 def _is_own_command() -> bool:
-    """Returns True in `python -m ps_train` and `python -m ps_train.doctor`."""
+    """Returns True in `python -m ps_train` and `python -m ps_train.models.clicks`."""
     words = sys.orig_argv
     return "-m" in words[:-1] and words[words.index("-m") + 1].partition(".")[0] == "ps_train"
 

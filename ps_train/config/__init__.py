@@ -41,6 +41,8 @@ Files:
     training_fields.py      Fields of the Job about the training itself: model, data, steps, updates and gradients
     validation.py           Checks of combinations of a job's values, where each value alone is allowed
     validators.py           Checks of single values, each with a description of the allowed values
+    verbs.py                The verbs of `python -m ps_train`: the programs beside the training, each with the
+                              function that runs it
     wait_limits.py          Values of --max_steps_ahead and --backup_workers: one number, or bounds between which it
                               follows the stragglers
 """

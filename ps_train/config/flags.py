@@ -23,23 +23,11 @@ from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job, Task
 from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
 from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers, from_tf_config, read_cluster_file
+from ps_train.config.verbs import VERBS
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
 _REPEATED = repeated_fields(Job)
 COMMAND_LINE, TF_CONFIG = "the command line", "TF_CONFIG"
-
-VERBS = {
-    "apply": "makes the next checkpoint or export of a base and its deltas",
-    "compare": "compares two exported models on the same rows",
-    "delta": "writes what has changed between two checkpoints or exports",
-    "doctor": "checks this host, and the way to the others, before a job is started",
-    "firewall": "closes the ports of a job to other hosts",
-    "launch": "starts all tasks of a job on several hosts, over ssh",
-    "predict": "predicts for the rows of files with an exported model",
-    "run": "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
-    "tune": "searches for the best flags of a job, with whole jobs",
-}
-"""Programs beside the training: `ps_train doctor` is the same as `python -m ps_train.doctor`."""
 
 USAGE = """Parameter-server training for TensorFlow graphs.
 
@@ -138,7 +126,7 @@ def with_task(task: Task) -> Task:
 
 def help_text(full: bool) -> str:
     """Returns a text with the flags that most users need, or all of them, by section, with their defaults."""
-    verbs = "\n".join(f"    {verb:10}{text}" for verb, text in VERBS.items())
+    verbs = "\n".join(f"    {name:10}{verb.about}" for name, verb in VERBS.items())
     lines, section = [USAGE.format(verbs=verbs)], ""
     for field in _ALL_FIELDS:
         if not full and not field.metadata["common"]:

@@ -23,7 +23,7 @@ QUICK = "--wait_secs=1.5"
 
 
 def doctor(processes: Processes, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()):
-    return processes.command([*prefix, sys.executable, "-m", "ps_train.doctor", *arguments], env=env)
+    return processes.command([*prefix, sys.executable, "-m", "ps_train", "doctor", *arguments], env=env)
 
 
 def lines_of(process: Process, subject: str) -> list[str]:
@@ -185,7 +185,8 @@ def test_a_proxy_in_the_way_is_said_and_gone_round(processes):
 def test_few_open_files_stop_the_checks_before_tensorflow_aborts(processes):
     script = (
         "import resource, sys, runpy; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
-        "sys.argv = ['doctor', '--num_ps=1']; runpy.run_module('ps_train.doctor', run_name='__main__', alter_sys=True)"
+        "sys.argv = ['ps_train', 'doctor', '--num_ps=1']; "
+        "runpy.run_module('ps_train', run_name='__main__', alter_sys=True)"
     )
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64
     process = processes.command([sys.executable, "-c", script])

@@ -85,7 +85,7 @@ def python(processes, host, *arguments):
 
 
 def firewall(processes, host, *arguments):
-    return python(processes, host, "-m", "ps_train.firewall", *(arguments or LISTS), "--apply")
+    return python(processes, host, "-m", "ps_train", "firewall", *(arguments or LISTS), "--apply")
 
 
 def reaches(host, address=SERVER, port=2222):
@@ -170,14 +170,14 @@ def test_an_open_connection_of_an_outsider_ends_with_the_rules(processes, networ
 def test_the_rules_live_as_long_as_the_command_whose_code_is_passed_on(processes, network):
     server, _, outsider = network
     script = "trap 'exit 7' TERM; echo begun; while :; do sleep 0.1; done"
-    process = python(processes, server, "-m", "ps_train.firewall", *LISTS, "--apply", "--", "sh", "-c", script)
+    process = python(processes, server, "-m", "ps_train", "firewall", *LISTS, "--apply", "--", "sh", "-c", script)
     process.wait_for("begun")
     assert not reaches(outsider) and len(tables(server)) == 1
     process.send(signal.SIGTERM)
     assert process.wait(30) == 7 and tables(server) == []
-    process = python(processes, server, "-m", "ps_train.firewall", *LISTS, "--apply", "--", "sh", "-c", "kill -9 $$")
+    process = python(processes, server, "-m", "ps_train", "firewall", *LISTS, "--apply", "--", "sh", "-c", "kill -9 $$")
     assert process.wait(60) == 137 and tables(server) == []
-    process = python(processes, server, "-m", "ps_train.firewall", *LISTS, "--apply", "--", "/no/such/command")
+    process = python(processes, server, "-m", "ps_train", "firewall", *LISTS, "--apply", "--", "/no/such/command")
     assert process.wait(60) == 2 and tables(server) == [] and "/no/such/command cannot be started" in process.output
 
 
@@ -201,7 +201,7 @@ def test_rules_of_a_killed_firewall_stay_closed_until_they_are_replaced_or_remov
     third.wait_for("are admitted")
     third.send(signal.SIGKILL)
     for _ in range(2):  # the second time there is nothing to remove
-        remover = python(processes, server, "-m", "ps_train.firewall", *LISTS, "--remove")
+        remover = python(processes, server, "-m", "ps_train", "firewall", *LISTS, "--remove")
         assert remover.wait(60) == 0 and "is removed" in remover.output
         assert tables(server) == ["other"] and reaches(outsider)
     server.run("nft", "delete", "table", "inet", "other")
@@ -228,7 +228,7 @@ def test_a_changed_cluster_file_and_a_removed_table_are_noticed(processes, netwo
 
 def test_without_the_right_or_the_program_there_is_one_line(processes, network):
     command = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", sys.executable, "-m"]
-    process = processes.command([*network[0].prefix, *command, "ps_train.firewall", *LISTS, "--apply"])
+    process = processes.command([*network[0].prefix, *command, "ps_train", "firewall", *LISTS, "--apply"])
     assert process.wait(60) == 2, process.output
     assert "not permitted" in process.output and "as root" in process.output and len(process.lines) == 1
     no_nft = "from ps_train.base.console import Console\n"

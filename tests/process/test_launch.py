@@ -1,4 +1,4 @@
-"""python -m ps_train.launch with real processes: behind a command in the place of ssh, and behind a real sshd."""
+"""python -m ps_train launch with real processes: behind a command in the place of ssh, and behind a real sshd."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def launch(processes: Processes) -> Launch:
     def start(
         *arguments: str, hosts: str = "a=127.0.0.1:ps,me@b=127.0.0.1:worker*2", ssh: str = "", env: str = ""
     ) -> Process:
-        command = [sys.executable, "-m", "ps_train.launch", f"--hosts={hosts}", f"--port={port_base()}"]
+        command = [sys.executable, "-m", "ps_train", "launch", f"--hosts={hosts}", f"--port={port_base()}"]
         command += [
             f"--ssh={ssh or shlex.quote(str(script)) + ' -o BatchMode=yes'}",
             *([f"--env={env}"] if env else []),

@@ -48,7 +48,7 @@ MISSING = [name for name in ("deepctr", "tensorflow_estimator", "tf_keras") if i
 def test_estimators_of_deepctr_learn_as_in_one_process(processes: Processes, jobs: list[tuple[str, int]]) -> None:
     steps = 200 if jobs == USUAL else 1000
     names = [f"--job={model}:{num_ps}" for model, num_ps in jobs]
-    command = [sys.executable, "-m", "ps_train.run", "--compat", PROGRAM, f"--steps={steps}", *names]
+    command = [sys.executable, "-m", "ps_train", "run", "--compat", PROGRAM, f"--steps={steps}", *names]
     done = processes.command(command, env=OFFLINE)
     assert done.wait(380) == 0, done.output
     assert "trains with TensorFlow's own means" not in done.output

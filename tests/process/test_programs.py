@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(300)
 
 def run(processes, *arguments, code=0):
     """Runs a program of the folder `programs` as a cluster; returns it when it has ended."""
-    command = [sys.executable, "-m", "ps_train.run", "--compat", "--num_ps=1", "--num_workers=2", *arguments]
+    command = [sys.executable, "-m", "ps_train", "run", "--compat", "--num_ps=1", "--num_workers=2", *arguments]
     done = processes.command(command, cwd=ROOT)
     assert done.wait(200) == code, done.output
     return done

@@ -42,8 +42,8 @@ def public_host():
         yield host
 
 
-def ps_train(processes, host, *arguments, module="ps_train", env=REFUSED):
-    return processes.command([*host.prefix, sys.executable, "-m", module, *arguments], env=env)
+def ps_train(processes, host, *arguments, env=REFUSED):
+    return processes.command([*host.prefix, sys.executable, "-m", "ps_train", *arguments], env=env)
 
 
 def refusal_of(process):
@@ -99,9 +99,9 @@ def test_servers_of_scripts_are_refused_and_a_variable_or_flag_allows_them(proce
     script = processes.directory / "serving.py"
     script.write_text(SERVER)
     cluster = ["--num_ps=1", "--num_workers=1", str(script)]
-    assert "the cluster of the script" in refusal_of(ps_train(processes, public_host, *cluster, module="ps_train.run"))
-    assert "the server" in refusal_of(ps_train(processes, public_host, str(script), module="ps_train.run"))
-    allowed = ps_train(processes, public_host, "--allow_public_ports", str(script), module="ps_train.run")
+    assert "the cluster of the script" in refusal_of(ps_train(processes, public_host, "run", *cluster))
+    assert "the server" in refusal_of(ps_train(processes, public_host, "run", str(script)))
+    allowed = ps_train(processes, public_host, "run", "--allow_public_ports", str(script))
     assert allowed.wait(120) == 0, allowed.output
     assert "open to any client at the public address 11.0.0.1 (eth0)" in allowed.output
     plain = processes.command([*public_host.prefix, sys.executable, str(script)], env={ALLOW_VARIABLE: "1"})
@@ -110,7 +110,7 @@ def test_servers_of_scripts_are_refused_and_a_variable_or_flag_allows_them(proce
 
 @pytest.mark.long
 def test_the_doctor_says_that_no_task_starts_and_opens_no_port(processes, public_host):
-    process = ps_train(processes, public_host, module="ps_train.doctor")
+    process = ps_train(processes, public_host, "doctor")
     assert process.wait(120) == 2, process.output
     (line,) = [line for line in process.lines if line.split()[:2] == ["FAIL", "public"]]
     assert "11.0.0.1 (eth0)" in line and "no task starts" in line
@@ -122,7 +122,7 @@ def test_the_launcher_shows_the_refusal_of_a_host_as_the_cause(processes, public
     script.write_text(FAKE_SSH)
     script.chmod(0o755)
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "ps_train.launch", "--hosts=here=127.0.0.1:ps,public=127.0.0.1:worker"]
+    command = [sys.executable, "-m", "ps_train", "launch", "--hosts=here=127.0.0.1:ps,public=127.0.0.1:worker"]
     command += [f"--port={port}", f"--ssh={script}", "--env=PS_TRAIN_ALLOW_PUBLIC_PORTS=", "--", "--model_dir=m"]
     began = time.monotonic()
     process = processes.command(command, env={**REFUSED, "PUBLIC_HOST": public_host.name, "PYTHONPATH": str(ROOT)})

@@ -24,7 +24,7 @@ CLUSTER = ["--num_ps=1", "--num_workers=2"]
 
 
 def run(processes, *arguments):
-    return processes.command([sys.executable, "-m", "ps_train.run", *arguments])
+    return processes.command([sys.executable, "-m", "ps_train", "run", *arguments])
 
 
 def steps_in(directory):

@@ -34,7 +34,7 @@ def _run(program: Program, source: pathlib.Path, log: pathlib.Path, timeout_secs
         if program.prepare is not None:
             program.prepare(copy, data)
         words = [word.replace("{data}", str(data)).replace("{model}", str(model)) for word in program.command]
-        command = [sys.executable, "-m", "ps_train.run", "--compat", *program.cluster, *words]
+        command = [sys.executable, "-m", "ps_train", "run", "--compat", *program.cluster, *words]
         python_path = os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": python_path, "TF_CPP_MIN_LOG_LEVEL": "3"}
         with log.open("w") as file:

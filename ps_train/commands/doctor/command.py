@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ps_train.base.console import ERROR_BEGINS, Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
@@ -126,8 +127,13 @@ def _visit(
     visit.with_tensorflow()
 
 
-def run() -> None:
-    """Runs the program in a thread; the main thread waits for signals, and a signal ends all at once."""
+def run(arguments: Sequence[str], console: Console) -> NoReturn:
+    """Runs the doctor in a thread; the main thread waits for signals, and a signal ends all at once.
+
+    Args:
+      arguments: the command line without the program's name.
+      console: receives the findings.
+    """
     die_with_launcher()
     children, codes = Children(), list[int]()
 
@@ -137,8 +143,7 @@ def run() -> None:
 
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, end)
-    console = Console(sys.stdout, sys.stderr)
-    work = threading.Thread(target=lambda: codes.append(main(sys.argv[1:], console, children)), daemon=True)
+    work = threading.Thread(target=lambda: codes.append(main(arguments, console, children)), daemon=True)
     work.start()
     while work.is_alive():
         work.join(_POLL_SECS)

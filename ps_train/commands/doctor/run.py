@@ -259,7 +259,7 @@ class Visit:
         ports = PortReservation()
         ps, worker = ports.reserve(), ports.reserve()
         lists = [f"--ps_hosts={ps}", f"--worker_hosts={worker}"]
-        arguments = ["ps_train.doctor", *lists, "--job_name=ps", "--task_index=0"]
+        arguments = ["ps_train", "doctor", *lists, "--job_name=ps", "--task_index=0"]
         with ports.sockets[ps] as held:
             self._children.start(arguments, self._environ, held.fileno())
         job = Job(ps_hosts=(ps,), worker_hosts=(worker,))

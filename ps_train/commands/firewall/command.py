@@ -225,7 +225,7 @@ class _Guard:
             self._show(f"{str(error).rstrip('.')}; the rules stay as they were")
 
     def _show(self, text: str) -> None:
-        self._console.error(f"ps_train.firewall: {text}")
+        self._console.error(f"ps_train firewall: {text}")
 
 
 def main(arguments: Sequence[str], console: Console) -> int:
@@ -252,7 +252,7 @@ def _run(given: argparse.Namespace, flags: Sequence[str], command: list[str], co
         raise ConfigError("--apply and --remove are both given: drop one of them.")
 
     def warn(text: str) -> None:
-        console.error(f"ps_train.firewall: warning: {text}")
+        console.error(f"ps_train firewall: warning: {text}")
 
     source = RuleSource(lambda: parse_flags(flags, os.environ), options, warn)
     if given.remove:
@@ -279,7 +279,7 @@ def _networks(texts: Sequence[str], flag: str) -> frozenset[Network]:
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser("python -m ps_train.firewall", description=__doc__)
+    parser = CommandParser("python -m ps_train firewall", description=__doc__)
     add = parser.add_argument
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")
     add("--remove", action="store_true", help="removes the rules of this job, which a killed process has left")

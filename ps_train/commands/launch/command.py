@@ -142,7 +142,7 @@ def _environment(given: Sequence[str]) -> dict[str, str]:
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser("python -m ps_train.launch", description=__doc__)
+    parser = CommandParser("python -m ps_train launch", description=__doc__)
     add = parser.add_argument
     add("--hosts", required=True, help="the cluster: [USER@]HOST[=ADDRESS]:ROLE[*COUNT],...; roles: ps, worker, chief")
     add("--port", type=_port, default=2222, help="first port of each host; its tasks have consecutive ports [2222]")

@@ -10,7 +10,6 @@ It does not know training, jobs or checkpoints.
 
 Files:
 
-    __main__.py     `python -m ps_train predict`
     compare.py      The verb `compare`
     file_rows.py    Rows of Parquet files and of TFRecord files
     formats.py      Names of formats, and of files of each

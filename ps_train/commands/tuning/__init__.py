@@ -13,7 +13,6 @@ It does not know how a job trains, and has no sampler or pruner of its own.
 
 Files:
 
-    __main__.py     `python -m ps_train tune`
     call.py         `ps_train.tune`, a study as a Python call
     command.py      The verb `tune`
     executions.py   Executions: jobs as child processes, and what they have written

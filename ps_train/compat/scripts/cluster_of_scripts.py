@@ -134,7 +134,7 @@ class _ClusterRun(Supervisor):
         arguments = [*given, *task_flags(defined_flags(self._texts), given, cluster, job_name, index)]
         work = functools.partial(run_forked_script, script, arguments, compat, is_module)
         flags = [*(["--compat"] if compat else []), *(["-m"] if is_module else [])]
-        command = ["ps_train.run", *flags, script, *arguments]
+        command = ["ps_train", "run", *flags, script, *arguments]
         self.add(name, start_process(work, command, environment, held))
 
     def _report(self) -> int:

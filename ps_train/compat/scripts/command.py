@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
 from ps_train.base.command_parser import CommandParser
@@ -29,13 +28,13 @@ from ps_train.compat.scripts.script_process import run_script
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], console: Console) -> int:
     """Runs the script that the arguments name; returns the exit code.
 
     Args:
       arguments: the command line without the program's name.
+      console: receives messages.
     """
-    console = Console(sys.stdout, sys.stderr)
     try:
         given = _parser().parse_args(arguments)
         if given.allow_public_ports:
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser("python -m ps_train.run", description=__doc__)
+    parser = CommandParser("python -m ps_train run", description=__doc__)
     parser.add_argument("--num_ps", type=_count(0), help="number of ps (1 if a cluster is asked for)")
     parser.add_argument("--num_workers", type=_count(1), help="number of workers, the chief included (2)")
     parser.add_argument(

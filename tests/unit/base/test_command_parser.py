@@ -55,19 +55,21 @@ def test_an_empty_text_is_not_taken_for_the_default(arguments: list[str], said: 
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"),
+    ("command", "arguments"),
     [
-        ("ps_train.firewall", ["--apply=x"]),
-        ("ps_train.launch", []),
+        ("ps_train firewall", ["--apply=x"]),
+        ("ps_train launch", []),
         ("ps_train.models.clicks", ["--lines=x"]),
-        ("ps_train.run", []),
-        ("ps_train.run", ["--num_ps=-1", "train.py"]),
+        ("ps_train run", []),
+        ("ps_train run", ["--num_ps=-1", "train.py"]),
     ],
 )
-def test_every_command_ends_with_2_and_one_line_of_error(module: str, arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, timeout=60)
+def test_every_command_ends_with_2_and_one_line_of_error(command: str, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split(), *arguments], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("ps_train: error: ")
-    assert done.stderr.endswith(f": see python -m {module} --help.\n")
+    assert done.stderr.endswith(f": see python -m {command} --help.\n")

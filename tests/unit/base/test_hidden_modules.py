@@ -49,13 +49,13 @@ def test_a_command_ends_with_one_line_and_exit_code_2(tmp_path, name):
 @pytest.mark.parametrize(
     "command",
     [
-        ["ps_train.doctor"],
-        ["ps_train.launch", "--hosts=localhost:ps,localhost:worker"],
-        ["ps_train.run", "--num_workers=1", "script.py"],
-        ["ps_train.firewall"],
+        ["ps_train", "doctor"],
+        ["ps_train", "launch", "--hosts=localhost:ps,localhost:worker"],
+        ["ps_train", "run", "--num_workers=1", "script.py"],
+        ["ps_train", "firewall"],
         ["ps_train.models.clicks"],
     ],
-    ids=lambda command: command[0],
+    ids=" ".join,
 )
 def test_every_command_names_the_file(tmp_path, command):
     path = write(tmp_path, "dataclasses/__init__.py")
@@ -89,7 +89,7 @@ def test_the_folder_of_a_script_that_run_starts_is_watched(tmp_path):
     library = write(tmp_path, "site-packages/library.py", "import colorsys\n")
     text = f"import sys; sys.path.append({str(library.parent)!r})\nimport ps_train.base.errors, library\n"
     script = write(tmp_path, "train.py", text)
-    done = run(tmp_path / "elsewhere", "-m", "ps_train.run", str(script))
+    done = run(tmp_path / "elsewhere", "-m", "ps_train", "run", str(script))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert f"{path} hides Python's module 'colorsys', which library imports" in done.stderr
 

@@ -55,7 +55,7 @@ def test_it_waits_as_long_as_the_job_but_at_most_a_minute():
     ],
 )
 def test_answers_that_need_no_tensorflow(arguments, code, text):
-    command = [sys.executable, "-X", "importtime", "-m", "ps_train.doctor", *arguments]
+    command = [sys.executable, "-X", "importtime", "-m", "ps_train", "doctor", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     errors = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
     assert (done.returncode, text in done.stdout + "\n".join(errors)) == (code, True), done.stdout + done.stderr

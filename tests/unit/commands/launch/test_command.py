@@ -1,4 +1,4 @@
-"""The command line of python -m ps_train.launch: commands that are only printed, and mistakes."""
+"""The command line of python -m ps_train launch: commands that are only printed, and mistakes."""
 
 from __future__ import annotations
 

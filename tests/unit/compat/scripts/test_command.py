@@ -1,4 +1,4 @@
-"""The command line of `python -m ps_train.run`; tests/process/test_scripts.py runs clusters."""
+"""The command line of `python -m ps_train run`; tests/process/test_scripts.py runs clusters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import sys
 
 import pytest
 
-from ps_train import run
+from ps_train.base.console import Console
 from ps_train.compat.scripts import cluster_of_scripts
 from ps_train.compat.scripts.cluster_of_scripts import ScriptJob
+from ps_train.compat.scripts.command import main
+
+
+def run(arguments):
+    return main(arguments, Console(sys.stdout, sys.stderr))
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def jobs(monkeypatch):
     ],
 )
 def test_a_cluster_is_what_the_flags_before_the_script_say(jobs, arguments, job):
-    assert run.main(arguments) == 5
+    assert run(arguments) == 5
     assert jobs == [job]
 
 
@@ -50,21 +55,21 @@ def test_a_cluster_is_what_the_flags_before_the_script_say(jobs, arguments, job)
     ],
 )
 def test_wrong_flags_end_with_2(jobs, capsys, arguments, problem):
-    assert run.main(arguments) == 2
+    assert run(arguments) == 2
     shown = capsys.readouterr().err
     assert problem in shown and shown.count("\n") == 1 and jobs == []
 
 
 @pytest.mark.parametrize("flags", [[], ["--num_ps=1"]])
 def test_a_missing_script_is_an_error_of_one_line(capsys, flags):
-    assert run.main([*flags, "/nothing.py"]) == 2
+    assert run([*flags, "/nothing.py"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("ps_train: error: the script /nothing.py ") and shown.count("\n") == 1
 
 
 @pytest.mark.parametrize("module", ["no.such.module", "json.nothing", "xml"])
 def test_a_missing_module_is_an_error_of_one_line(capsys, module):
-    assert run.main(["--num_ps=1", "-m", module]) == 2
+    assert run(["--num_ps=1", "-m", module]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith(f"ps_train: error: there is no module {module} to run") and shown.count("\n") == 1
 
@@ -73,7 +78,7 @@ def test_without_a_cluster_the_script_runs_here(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["x"])
     monkeypatch.setattr("sys.path", ["x", *sys.path])
     (tmp_path / "s.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(4)\n")
-    assert run.main([str(tmp_path / "s.py"), "--num_ps=3"]) == 4
+    assert run([str(tmp_path / "s.py"), "--num_ps=3"]) == 4
     assert capsys.readouterr().out == "['--num_ps=3']\n"
 
 
@@ -86,5 +91,5 @@ def test_a_module_runs_with_the_working_directory_in_its_path(tmp_path, monkeypa
         "import sys\nfrom of_a_trainer import model\nprint(__name__, sys.argv[1:], model.SIZE)\n"
     )
     (tmp_path / "of_a_trainer" / "model.py").write_text("SIZE = 7\n")
-    assert run.main(["-m", "of_a_trainer.task", "-m"]) == 0
+    assert run(["-m", "of_a_trainer.task", "-m"]) == 0
     assert capsys.readouterr().out == "__main__ ['-m'] 7\n"

@@ -1,0 +1,59 @@
+"""The verbs of `python -m ps_train`: the programs beside the training, each with the function that runs it.
+
+VERBS["doctor"].load()(["--num_ps=1"], console)     # the exit code
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ps_train.base.console import Console
+
+
+class Verb(NamedTuple):
+    """A program beside the training.
+
+    Attributes:
+      about: what it does, for the help.
+      module: name of the module that has it.
+      function: name of the function that runs it, in the module.
+    """
+
+    about: str
+    module: str
+    function: str
+
+    def load(self) -> Callable[[Sequence[str], Console], int]:
+        """Imports the module; returns the function of the arguments and the console that gives the exit code."""
+        found: Callable[[Sequence[str], Console], int] = getattr(importlib.import_module(self.module), self.function)
+        return found
+
+
+VERBS = {
+    "apply": Verb(
+        "makes the next checkpoint or export of a base and its deltas", "ps_train.commands.deltas.command", "apply"
+    ),
+    "compare": Verb("compares two exported models on the same rows", "ps_train.commands.scoring.compare", "compare"),
+    "delta": Verb(
+        "writes what has changed between two checkpoints or exports", "ps_train.commands.deltas.command", "delta"
+    ),
+    "doctor": Verb(
+        "checks this host, and the way to the others, before a job is started",
+        "ps_train.commands.doctor.command",
+        "run",
+    ),
+    "firewall": Verb("closes the ports of a job to other hosts", "ps_train.commands.firewall.command", "main"),
+    "launch": Verb("starts all tasks of a job on several hosts, over ssh", "ps_train.commands.launch.command", "main"),
+    "predict": Verb(
+        "predicts for the rows of files with an exported model", "ps_train.commands.scoring.predict", "predict"
+    ),
+    "run": Verb(
+        "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
+        "ps_train.compat.scripts.command",
+        "main",
+    ),
+    "tune": Verb("searches for the best flags of a job, with whole jobs", "ps_train.commands.tuning.command", "tune"),
+}
+"""Name to verb; a verb's module is imported when the verb is used."""
