@@ -12,6 +12,7 @@ TensorFlow, with a test for each.
 
 Files:
 
+    bounds.py              A whole number, or two bounds between which it follows a measurement
     command_parser.py      The parser of a command that has flags of its own: its errors are one line
     console.py             Console output: lines, and one progress line that a terminal overwrites in place
     deprecations.py        TensorFlow's warnings of deprecated names: shown once for a cluster, by its chief
@@ -47,4 +48,5 @@ Files:
                              never executed
     user_code.py           The user's part of an error: the frames of the user's own code, and the operation that
                              failed
+    whole_file.py          Files and directories that appear whole: written beside their place, then renamed to it
 """

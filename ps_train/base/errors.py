@@ -18,13 +18,16 @@ Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuratio
 128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  See docs/RUNNING.md.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
-action to take.  `headline` makes one line of any other exception.  The module does not use TensorFlow.
+action to take.  `headline` makes one line of any other exception, `shown` of a value, and `nearest` finds the name
+that was meant.  The module does not use TensorFlow.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import signal
+from collections.abc import Iterable
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -151,6 +154,42 @@ def cause_of(error: BaseException) -> str:
     if isinstance(error, PsTrainError) or len(cause) <= _MAX_LENGTH:
         return cause
     return f"{cause[: _MAX_LENGTH // 2]} ... {cause[-_MAX_LENGTH // 2 :]}"  # the reason may be the end, after a path
+
+
+def cut(text: str, most: int = 80) -> str:
+    """Returns a text of at most so many characters; a longer one ends with dots."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def shown(value: object) -> str:
+    """Returns a value for a message, in one short line without control characters; bytes as the text that they are."""
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    return repr(cut(text)) if isinstance(text, str) else cut(repr(text))
+
+
+def nearest(
+    name: str,
+    known: Iterable[str],
+    hint: str = "did you mean {}? ",
+    otherwise: str = "",
+    *,
+    most: int = 1,
+    joint: str = ", ",
+    cutoff: float = 0.6,
+) -> str:
+    """Returns a hint to the known names that are near an unknown one.
+
+    Args:
+      name: the unknown name.
+      known: all names.
+      hint: the text, with {} in the place of the names.
+      otherwise: the text where none is near.
+      most: most names of a hint.
+      joint: stands between two names.
+      cutoff: least likeness of a near name, from 0 to 1.
+    """
+    found = difflib.get_close_matches(name, [*known], most, cutoff)
+    return hint.format(joint.join(found)) if found else otherwise
 
 
 def one_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError, SaveError, headline
+from ps_train.base.errors import ConfigError, SaveError, cut, headline, nearest, shown
 
 
 def raised_by(build: Callable[[], Any]) -> Exception:
@@ -89,3 +89,33 @@ def test_an_exception_is_named_by_its_type_and_its_first_line(error: Exception, 
 
 def test_control_characters_in_a_quoted_value_do_not_reach_the_terminal() -> None:
     assert str(ConfigError("host=\x1b[31m\ud800é")) == "host=\\x1b[31m\\ud800é"
+
+
+KNOWN = ["learning_rate", "learning_rates", "max_steps"]
+
+
+def test_the_nearest_names_make_a_hint_and_none_makes_another_text() -> None:
+    assert nearest("lerning_rate", KNOWN) == "did you mean learning_rate? "
+    assert nearest("xyz", KNOWN) == "" and nearest("xyz", KNOWN, otherwise="use others") == "use others"
+    several = nearest("lerning_rate", KNOWN, " (did you mean --{}?)", most=2, joint=" or --")
+    assert several == " (did you mean --learning_rate or --learning_rates?)"
+    assert nearest("steps", KNOWN, cutoff=0.9) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\nb", r"'a\nb'"),
+        (b"caf\xc3\xa9 \xff", r"'café \\xff'"),
+        ("y" * 500, f"'{'y' * 77}...'"),
+        ([1, None], "[1, None]"),
+        ([0] * 500, "[0" + ", 0" * 25 + "..."),
+    ],
+    ids=["text", "bytes", "long text", "list", "long list"],
+)
+def test_a_value_is_shown_in_one_short_line(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_text_is_cut_to_a_length() -> None:
+    assert (cut("12345", 5), cut("123456", 5)) == ("12345", "12...")
