@@ -23,6 +23,8 @@ import socket
 import struct
 import time
 
+from ps_train.base.whole_file import write_whole
+
 DEVICE = "net"
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _CLONE_NEWNET = 0x40000000
@@ -100,9 +102,7 @@ def main() -> None:
             continue
         checked = time.monotonic()
         if arguments.core_file:
-            with open(f"{arguments.core_file}.new", "w") as file:
-                file.write(str(core.bytes))
-            os.replace(f"{arguments.core_file}.new", arguments.core_file)
+            write_whole(arguments.core_file, str(core.bytes))
         if arguments.mbit_file:
             with open(arguments.mbit_file) as file:
                 rate = float(file.read()) * 1e6 / 8

@@ -23,6 +23,7 @@ from benchmarks.contenders import Place
 from benchmarks.errors import SkippedError
 from benchmarks.link import DEVICE
 from benchmarks.processes import ROOT, Processes, Program
+from ps_train.base.whole_file import write_whole
 
 
 def check_possible() -> None:
@@ -122,9 +123,7 @@ class Network:
 
     def pace(self, mbit: float) -> None:
         """Sets the rate of all senders; it holds within a second."""
-        with open(f"{self._mbit_file}.new", "w") as file:
-            file.write(str(mbit))
-        os.replace(f"{self._mbit_file}.new", self._mbit_file)
+        write_whole(self._mbit_file, str(mbit))
 
     def core_bytes(self) -> int:
         """Returns the bytes that have passed from one rack to another, as of half a second ago."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.untrusted import UntrustedError, inner_path, path_below
+from ps_train.base.whole_file import whole_file
 
 EXTRAS = ("s3", "gs")
 """Schemes with an extra of their name in setup.py."""
@@ -163,8 +164,8 @@ class RemoteDirectory:
         """
         local = path_below(folder, name)
         os.makedirs(os.path.dirname(local), exist_ok=True)
-        self._files.get_file(self._path(name), f"{local}.new")
-        os.replace(f"{local}.new", local)
+        with whole_file(local) as new:
+            self._files.get_file(self._path(name), new)
 
     def move(self, name: str, new: str) -> None:
         """Renames a file."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ps_train.base.errors import headline
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 
 REPORT_VARIABLE = "PS_TRAIN_FIT_ERRORS"
 """Environment variable of the processes that fit starts: the file for their errors."""
@@ -91,9 +92,6 @@ class ErrorFile:
         if not self.directory or os.path.exists(self.path):
             return
         value = {"task": self.task, "cause": cause, "traceback": trace, "time": time.time(), "exit_code": exit_code}
-        temporary = f"{self.path}.{os.getpid()}"
         with contextlib.suppress(OSError):
             os.makedirs(self.directory, exist_ok=True)
-            with open(temporary, "w") as file:
-                file.write(json.dumps(value) + "\n")
-            os.replace(temporary, self.path)
+            write_whole(self.path, json.dumps(value) + "\n", is_contended=True)

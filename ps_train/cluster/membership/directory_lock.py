@@ -24,6 +24,7 @@ from ps_train.base.errors import ConfigError, RefusedError
 from ps_train.base.process_ids import host_identity, process_exited
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.base.untrusted import UntrustedError, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
 
 log = logging.getLogger(__name__)
@@ -185,9 +186,7 @@ class DirectoryLock:
         log.info("model_dir=%s is taken over: %s", self.directory, cause)
 
     def _replace(self) -> None:
-        with open(f"{self._path}.{os.getpid()}", "w") as file:
-            file.write(self._text)
-        os.replace(file.name, self._path)
+        write_whole(self._path, self._text, is_contended=True)
 
     def _touch(self) -> None:
         os.utime(self._path)

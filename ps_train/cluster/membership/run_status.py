@@ -22,6 +22,7 @@ import threading
 from ps_train.base import side_work
 from ps_train.base.errors import LostTaskError, PsTrainError, UnreachableError
 from ps_train.base.untrusted import as_record, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.config.job import Job
 
@@ -127,10 +128,7 @@ class StatusFile:
     def _write(self) -> None:
         try:
             with self._write_lock:
-                with open(self._path + ".new", "w") as file:
-                    json.dump(dataclasses.asdict(self._status), file)
-                    file.write("\n")
-                os.replace(self._path + ".new", self._path)
+                write_whole(self._path, json.dumps(dataclasses.asdict(self._status)) + "\n")
             self._is_stale = False
             side_work.works(STATUS_FILE)
         except OSError as error:

@@ -26,6 +26,7 @@ from typing import Any
 from ps_train.base.errors import ConfigError, DataError, PsTrainError, one_line
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
 from ps_train.base.untrusted import UntrustedError, parse_json, read_text
+from ps_train.base.whole_file import NEW, whole_file, write_whole
 from ps_train.commands.scoring.opened_data import open_data
 from ps_train.commands.scoring.results import Results, format_of_result
 from ps_train.commands.scoring.rows import Data, DataSpec, Rows
@@ -35,7 +36,6 @@ from ps_train.engine.serving.exported import Exported
 from ps_train.engine.serving.feature_values import Array
 
 _PLAN, _LOCK, _WHOLE, _FINISHED, _DONE = "plan.json", "lock", "whole", "finished.json", ".done"
-_UNFINISHED = ".unfinished"
 _OWN = re.compile(rf"\d{{6,}}(\.\d{{6,}}|{_DONE})|{_PLAN}|{_LOCK}|{_WHOLE}|{_FINISHED}")
 _CHUNK_ROWS, _CHUNK_BYTES = 1 << 16, 64 << 20
 """Least rows of a chunk, or least bytes of its carried columns, but for the last one of a part."""
@@ -124,8 +124,8 @@ class Scoring:
                 break
             rows_of_part += count
             if not is_done:
-                self.results.write(path + _UNFINISHED, scored)
-                os.rename(path + _UNFINISHED, path)
+                with whole_file(path) as new:
+                    self.results.write(new, scored)
         _write(base + _DONE, {"rows": rows_of_part, "chunks": number})
 
     def _predictions(self, rows: Rows) -> dict[str, Array]:
@@ -233,7 +233,7 @@ def _check_folder(plan: Plan) -> None:
     """Raises ConfigError if the directory of the chunks has files that this command did not write."""
     if not os.path.isdir(plan.folder):
         return
-    names = {name.removesuffix(_UNFINISHED) for name in os.listdir(plan.folder)}
+    names = {name.removesuffix(NEW) for name in os.listdir(plan.folder)}
     strange = sorted(name for name in names if not _OWN.fullmatch(name))
     if not strange and _PLAN not in names:
         strange = sorted(names - {_LOCK})
@@ -258,9 +258,7 @@ def _remove(plan: Plan) -> None:
 
 
 def _write(path: str, value: Any) -> None:
-    with open(path + _UNFINISHED, "w") as file:
-        json.dump(value, file)
-    os.rename(path + _UNFINISHED, path)
+    write_whole(path, json.dumps(value))
 
 
 def _read(path: str) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import glob
 import itertools
@@ -31,9 +30,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, exit_code_of_signal, signal_name
+from ps_train.base.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    EXIT_FAILED,
+    ConfigError,
+    exit_code_of_signal,
+    nearest,
+    signal_name,
+)
 from ps_train.base.process_ids import host_identity, process_exited, start_time
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.commands.launch.child_process import PARENT_VARIABLE, describe_exit, stop_with_parent
 from ps_train.commands.launch.fork import ForkedProcess, can_fork
 from ps_train.commands.launch.output import TaskOutput
@@ -301,8 +309,7 @@ class Jobs:
 
 def unknown_objective(objective: str, metrics: Mapping[str, Any]) -> str:
     """Returns the text of the error for an objective that is not among the metrics of a job."""
-    close = difflib.get_close_matches(objective, metrics, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = nearest(objective, metrics)
     return f"--objective={objective} is not a metric of the model: {hint}use one of {', '.join(metrics)}."
 
 
@@ -379,9 +386,7 @@ def _write_records(directory: str, pids: Sequence[int]) -> None:
     path = os.path.join(directory, _PROCESSES)
     host, machine = socket.gethostname(), host_identity()
     records = [dataclasses.asdict(_Record(host, machine, pid, start_time(pid))) for pid in pids]
-    with open(path + ".new", "w") as file:
-        json.dump(records, file)
-    os.replace(path + ".new", path)
+    write_whole(path, json.dumps(records))
 
 
 def _read_records(directory: str) -> list[_Record]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ps_train.base.console import duration
 from ps_train.base.errors import ConfigError
+from ps_train.base.whole_file import write_whole
 from ps_train.commands.tuning.executions import MODEL, TRIALS, Jobs
 from ps_train.commands.tuning.study import Study, TunedTrial, import_optuna, without_password
 
@@ -74,11 +75,7 @@ def command_of(jobs: Jobs, trial: TunedTrial, model_dir: str) -> str:
 
 def write_summary(directory: str, summary: Mapping[str, Any]) -> None:
     """Writes study.json in one piece."""
-    path = os.path.join(directory, SUMMARY)
-    with open(path + ".new", "w") as file:
-        json.dump(summary, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    write_whole(os.path.join(directory, SUMMARY), json.dumps(summary, indent=1) + "\n")
 
 
 def summary_of(study: Study, objective: str, command: str) -> dict[str, Any]:
@@ -123,10 +120,7 @@ def write_page(study: Study, directory: str, objective: str, command: str) -> No
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>'
         f"</head><body><h1>{title}</h1>{best}{''.join(parts)}</body></html>\n"
     )
-    path = os.path.join(directory, PAGE)
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(path + ".new", path)
+    write_whole(os.path.join(directory, PAGE), text)
 
 
 def _pictures(study: Study, objective: str) -> list[tuple[str, str]]:

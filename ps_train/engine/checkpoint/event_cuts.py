@@ -17,6 +17,7 @@ import os
 from collections.abc import Sequence
 
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.data.unbounded.event_times import shown_time
 from ps_train.engine.checkpoint.run_checkpoints import NAME
 
@@ -95,7 +96,4 @@ def _write(directory: str, cuts: Sequence[EventCut]) -> None:
         }
         for cut in cuts
     }
-    path = os.path.join(directory, EVENT_CUTS)
-    with open(path + ".new", "w") as file:
-        file.write(json.dumps(entries, indent=1) + "\n")
-    os.replace(path + ".new", path)
+    write_whole(os.path.join(directory, EVENT_CUTS), json.dumps(entries, indent=1) + "\n")

@@ -26,6 +26,7 @@ from tensorflow.io import gfile
 from ps_train.base.errors import ConfigError, SaveError, cause_of, one_line
 from ps_train.base.malloc import large_blocks_returned
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
+from ps_train.base.whole_file import NEW
 from ps_train.config.job import Job
 from ps_train.config.metric_rule import parse_export
 from ps_train.data.opened_files import errors_of, is_of_tensorflow, names_in, upload
@@ -135,7 +136,7 @@ def export(
             whole = os.path.join(local, "export")
             _write(model, source, checkpoint, whole, form, check)
             return _upload(whole, f"{directory}/{_next_number(directory)}")
-    unfinished = os.path.join(directory, f"unfinished-{socket.gethostname()}-{os.getpid()}")
+    unfinished = os.path.join(directory, f"export-{socket.gethostname()}-{os.getpid()}{NEW}")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         _write(model, source, checkpoint, unfinished, form, check)

@@ -30,6 +30,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, SaveError
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS, beside
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
@@ -447,7 +448,4 @@ class Checkpoints:
 
     def _write_state(self, kept: Sequence[str]) -> None:
         """Replaces the file `checkpoint`, by which TensorFlow's tools find the newest checkpoint, atomically."""
-        temporary = os.path.join(self.directory, f"{LIST}.new")
-        with open(temporary, "w") as file:
-            file.write(list_text([os.path.basename(path) for path in kept]))
-        os.replace(temporary, os.path.join(self.directory, LIST))
+        write_whole(os.path.join(self.directory, LIST), list_text([os.path.basename(path) for path in kept]))

@@ -15,6 +15,7 @@ import os
 import re
 
 from ps_train.base.untrusted import UntrustedError, read_text
+from ps_train.base.whole_file import write_whole
 
 RUN_ID, GENERATIONS = "run_id", "generations"
 _MOST_BYTES, _MOST_GENERATIONS_BYTES = 1000, 1 << 20
@@ -78,7 +79,4 @@ def _read(directory: str, name: str, most_bytes: int) -> str:
 
 
 def _write(directory: str, name: str, text: str) -> None:
-    path = os.path.join(directory, name)
-    with open(path + ".new", "w") as file:
-        file.write(text)
-    os.replace(path + ".new", path)
+    write_whole(os.path.join(directory, name), text)

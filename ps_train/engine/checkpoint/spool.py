@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import RemoteDirectory, is_probe
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text, sealed, unsealed
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.checkpoint.event_cuts import EVENT_CUTS
@@ -125,7 +126,7 @@ def version_of(spool: str, name: str) -> Version:
 def write_state(spool: str, listed: list[str], versions: Mapping[str, Version]) -> None:
     """Writes down the checkpoints in the store's list, and the versions that are there."""
     state = sealed({"listed": listed, "versions": {name: versions.get(name, []) for name in listed}})
-    _write(os.path.join(spool, STATE), json.dumps(state).encode())
+    write_whole(os.path.join(spool, STATE), json.dumps(state))
 
 
 def read_state(spool: str) -> tuple[list[str], dict[str, Version]]:
@@ -186,7 +187,7 @@ def bring_record(remote: RemoteDirectory, spool: str) -> None:
     for name in (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, TRACKING):
         data = remote.read(name)
         if data is not None:
-            _write(os.path.join(spool, name), data)
+            write_whole(os.path.join(spool, name), data)
 
 
 def bring_checkpoint(remote: RemoteDirectory, spool: str, name: str, files: list[str]) -> None:
@@ -225,7 +226,7 @@ class SpoolReader:
         status = (self._remote.read(STATUS_FILE), self._remote.read(LOCK_FILE))  # the lock has the chief's beats
         self._bring_checkpoint()
         if status[0] is not None and status != self._status:
-            _write(os.path.join(self._spool, STATUS_FILE), status[0])
+            write_whole(os.path.join(self._spool, STATUS_FILE), status[0])
             self._status = status
 
     def _bring_checkpoint(self) -> None:
@@ -238,7 +239,7 @@ class SpoolReader:
             raise FileNotFoundError(f"{names[0]} was removed since the list was read")
         bring_checkpoint(self._remote, self._spool, names[0], files)
         bring_record(self._remote, self._spool)
-        _write(os.path.join(self._spool, LIST), list_text(names).encode())
+        write_whole(os.path.join(self._spool, LIST), list_text(names))
         self._checkpoint = version
         for file in os.listdir(self._spool):
             if (match := _FILE.fullmatch(file)) and match[1] != names[0]:
@@ -261,9 +262,3 @@ def read_file(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path + ".new", "wb") as file:
-        file.write(data)
-    os.replace(path + ".new", path)

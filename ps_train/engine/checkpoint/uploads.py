@@ -27,6 +27,7 @@ from ps_train.base import side_work
 from ps_train.base.console import human_secs
 from ps_train.base.errors import RefusedError, SaveError, one_line
 from ps_train.base.remote_files import RemoteDirectory
+from ps_train.base.whole_file import NEW
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.checkpoint.event_cuts import kept_steps, read_cuts
@@ -120,7 +121,7 @@ class ChangedFiles:
             folders[:] = [name for name in folders if not name.startswith((".", "writer_probe-", NAME))]
             for name in names:
                 whole = os.path.normpath(os.path.join(relative, name))
-                if not name.endswith(".new") and self._is_chosen(whole):
+                if not name.endswith(NEW) and self._is_chosen(whole):
                     yield whole
 
     def forget(self) -> None:

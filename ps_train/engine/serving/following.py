@@ -27,6 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, PsTrainError, headline
+from ps_train.base.whole_file import NEW
 from ps_train.config.paths import check_local
 from ps_train.engine.checkpoint.contents import Kind
 from ps_train.engine.checkpoint.deltas.applying import Delta
@@ -54,7 +55,6 @@ log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 << 20
 """Changed rows that are kept in memory between their check and their assignment; others are read again."""
 
-_UNFINISHED = ".unfinished-"
 _OF_TENSORFLOW = "fingerprint.pb"
 _DEPTH = 2
 
@@ -365,7 +365,7 @@ def _folders(directory: str, file: str) -> list[str]:
 
 def _is_coming(name: str) -> bool:
     """Returns True for the name of something that is copied or made at this moment."""
-    return name.startswith(".") or _UNFINISHED in name
+    return name.startswith(".") or name.endswith(NEW)
 
 
 def _newest_base(directory: str) -> str:

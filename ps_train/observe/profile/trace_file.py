@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ps_train.base.whole_file import write_whole
+
 
 class Row(NamedTuple):
     """An event: a process (`ps:0`), a lane in it, a name, nanoseconds since 1970, and what else is known of it."""
@@ -30,15 +32,9 @@ def write_trace(directory: str, rows: Iterable[Row]) -> str:
     origin = min((some[0].begin for by_name in lanes.values() for some in by_name.values()), default=0)
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, "steps.trace.json.gz")
-    _replace(path, gzip.compress(json.dumps(_chrome_trace(lanes, origin)).encode()))
-    _replace(os.path.join(directory, "steps.xplane.pb"), _xspace(lanes, origin))
+    write_whole(path, gzip.compress(json.dumps(_chrome_trace(lanes, origin)).encode()))
+    write_whole(os.path.join(directory, "steps.xplane.pb"), _xspace(lanes, origin))
     return path
-
-
-def _replace(path: str, content: bytes) -> None:
-    with open(f"{path}.tmp", "wb") as file:
-        file.write(content)
-    os.replace(f"{path}.tmp", path)
 
 
 def _lanes_of(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:

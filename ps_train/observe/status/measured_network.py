@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 
 from ps_train.base.untrusted import parse_json, read_text
+from ps_train.base.whole_file import write_whole
 
 _NAME = "doctor.json"
 
@@ -22,11 +23,8 @@ def write_network(directory: str, found: Mapping[str, tuple[float, float]]) -> N
       OSError: the file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, _NAME)
-    with open(path + ".new", "w") as file:
-        json.dump({"version": 1, "network_bytes_per_sec": {name: list(rates) for name, rates in found.items()}}, file)
-        file.write("\n")
-    os.replace(path + ".new", path)
+    content = {"version": 1, "network_bytes_per_sec": {name: list(rates) for name, rates in found.items()}}
+    write_whole(os.path.join(directory, _NAME), json.dumps(content) + "\n")
 
 
 def read_network(directory: str) -> dict[str, tuple[float, float]]:

@@ -22,6 +22,7 @@ from ps_train.base.errors import headline
 from ps_train.base.http_server import HttpServer, Route
 from ps_train.base.lifecycle import Recorder, record_event
 from ps_train.base.network_interfaces import is_loopback
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.heartbeat import Heartbeat
 from ps_train.config.job import Job
@@ -116,9 +117,7 @@ class JobObserver:
         self._ended.set()
         path = os.path.join(self._directory, _REPORT)
         try:
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                file.write(page(self.board.status(), self.board.history()))
-            os.replace(path + ".new", path)
+            write_whole(path, page(self.board.status(), self.board.history()))
         except Exception as error:
             log.warning("%s could not be written: %s", path, headline(error))
             log.debug("the report", exc_info=True)

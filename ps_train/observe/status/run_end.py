@@ -13,6 +13,7 @@ from ps_train.base.console import Console
 from ps_train.base.errors import DataError, JobFailedError, SaveError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.untrusted import is_of, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.config.trackers import tensorboard_command
@@ -94,10 +95,7 @@ def write_result(directory: str, result: dict[str, Any]) -> str:
     """
     path = os.path.join(directory, "result.json")
     try:
-        with open(path + ".new", "w") as file:
-            json.dump(result, file, indent=2)
-            file.write("\n")
-        os.replace(path + ".new", path)
+        write_whole(path, json.dumps(result, indent=2) + "\n")
     except OSError as error:
         raise SaveError(
             f"{path} could not be written ({error.strerror}): the model is saved; make room and start again."

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from ps_train import __version__
 from ps_train.base.untrusted import UntrustedError, file_name, is_of, parse_json, read_text
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import job_fields, repeated_fields
@@ -78,10 +79,8 @@ class TrackedRun:
 
     def keep_id(self, tracker: str, run_id: str) -> None:
         """Keeps the id that this run has in a tracker, beside its checkpoints."""
-        path = os.path.join(self.directory, TRACKING)
-        with open(path + ".new", "w") as file:
-            json.dump({**_kept(self.directory), tracker: run_id}, file)
-        os.replace(path + ".new", path)
+        content = {**_kept(self.directory), tracker: run_id}
+        write_whole(os.path.join(self.directory, TRACKING), json.dumps(content))
 
 
 def tracked_run(

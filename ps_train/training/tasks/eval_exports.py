@@ -24,6 +24,7 @@ import tensorflow as tf
 from ps_train.base import side_work
 from ps_train.base.errors import DamagedCheckpointError, ModelError, SaveError, cause_of, headline
 from ps_train.base.untrusted import UntrustedError, as_record, is_of, parse_json, read_text, sealed, unsealed
+from ps_train.base.whole_file import write_whole
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.metric_rule import parse_export
@@ -174,9 +175,7 @@ class EvalExports:
         content = sealed({"exports": [dataclasses.asdict(one) for one in self._made]})
         try:
             os.makedirs(os.path.dirname(self._file), exist_ok=True)
-            with open(self._file + ".new", "w") as file:
-                json.dump(content, file)
-            os.replace(self._file + ".new", self._file)
+            write_whole(self._file, json.dumps(content))
         except OSError as error:
             log.warning("%s cannot be written: %s", self._file, error.strerror)
 

@@ -17,6 +17,7 @@ import os
 import shutil
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.base.whole_file import NEW, whole_folder
 from ps_train.engine.checkpoint.deltas.applying import apply_deltas
 from ps_train.engine.checkpoint.deltas.difference import EqualError, make_delta
 from ps_train.engine.checkpoint.deltas.manifest import read_manifest
@@ -48,7 +49,7 @@ class Chain:
         os.makedirs(os.path.join(self.directory, _KEPT), exist_ok=True)
         self._lock = os.open(os.path.join(self.directory, _LOCK), os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        for leftover in glob.glob(os.path.join(glob.escape(self.directory), "*.unfinished-*")):
+        for leftover in glob.glob(os.path.join(glob.escape(self.directory), f"*{NEW}")):
             shutil.rmtree(leftover, ignore_errors=True)
         self._keep_only(self.last)
 
@@ -74,9 +75,8 @@ class Chain:
             return ""
         if last < 0:
             target = os.path.join(self.directory, BASE)
-            unfinished = f"{target}.unfinished-{os.getpid()}"
-            _link_all(new, unfinished)
-            os.rename(unfinished, target)
+            with whole_folder(target) as unfinished:
+                _link_all(new, unfinished)
         else:
             target = self._delta(last + 1)
             try:
@@ -151,6 +151,6 @@ class Chain:
 
 
 def _link_all(source: str, target: str) -> None:
-    os.makedirs(target)
+    os.makedirs(target, exist_ok=True)
     for name in os.listdir(source):
         link_or_copy(os.path.join(source, name), os.path.join(target, name))

@@ -26,6 +26,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
+from ps_train.base.whole_file import whole_folder
 from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
 from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
@@ -309,19 +310,12 @@ def new_folder(path: str, flag: str) -> Iterator[str]:
     target = os.path.abspath(path)
     if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise ConfigError(f"{flag}={path} is there already: use another directory.")
-    unfinished = f"{target}.unfinished-{uuid.uuid4().hex}"
-    try:
-        os.makedirs(unfinished)
-    except OSError as error:
-        raise ConfigError(f"{flag}={path} cannot be made ({error.strerror}): use another directory.") from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            unfinished = stack.enter_context(whole_folder(target))
+        except OSError as error:
+            raise ConfigError(f"{flag}={path} cannot be made ({error.strerror}): use another directory.") from None
         yield unfinished
-        if os.path.isdir(target):
-            os.rmdir(target)
-        os.rename(unfinished, target)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def words(array: Any) -> Any:

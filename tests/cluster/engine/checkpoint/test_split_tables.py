@@ -112,7 +112,7 @@ def test_scores_are_those_of_the_whole_saved_model(
     assert prints[0]["global_step"] == prints[1]["global_step"] == 60
     again = export(model, source, checkpoint, folder)
     assert read_fingerprint(again) == prints[0], "the fingerprint is that of the model"
-    assert (pathlib.Path(again) / FILE).exists() and not list(pathlib.Path(folder).glob("unfinished*"))
+    assert (pathlib.Path(again) / FILE).exists() and not list(pathlib.Path(folder).glob("*.new"))
 
 
 def test_a_table_takes_bounded_memory(tmp_path: pathlib.Path) -> None:

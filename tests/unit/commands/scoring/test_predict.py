@@ -155,12 +155,12 @@ def test_the_same_command_goes_on_after_sigkill_with_any_number_of_processes(
         "from ps_train.base.console import Console\n"
         "from ps_train.commands.scoring import predict, resumable, results\n"
         "resumable._CHUNK_ROWS = 32\n"
-        "rename, left = os.rename, [int(sys.argv.pop(1))]\n"
+        "rename, left = os.replace, [int(sys.argv.pop(1))]\n"
         "def counted(*paths):\n"
         "    left[0] -= 1\n"
         "    if left[0] < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    rename(*paths)\n"
-        "os.rename = counted\n"
+        "os.replace = counted\n"
         "sys.exit(predict.predict(sys.argv[1:], Console(sys.stdout, sys.stderr)))\n"
     )
     command = [*arguments, f"--to={target}"]

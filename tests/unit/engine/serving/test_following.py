@@ -43,8 +43,8 @@ def history(folder: pathlib.Path, versions: int) -> list[np.ndarray]:
 def publish(folder: pathlib.Path, version: int) -> None:
     target = folder / "served" / "deltas" / f"{version:04}"
     target.parent.mkdir(exist_ok=True)
-    shutil.copytree(folder / "deltas" / f"{version:04}", target.with_name("x.unfinished-1"))
-    target.with_name("x.unfinished-1").rename(target)
+    shutil.copytree(folder / "deltas" / f"{version:04}", target.with_name("x.new"))
+    target.with_name("x.new").rename(target)
 
 
 @pytest.mark.parametrize("kept", [0, 1 << 20])

@@ -127,13 +127,13 @@ def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> 
             patch.setattr(*((chains, name) if name == "make_delta" else (Chain, name)), killed)
             chain.extend()
         chain.close()
-        (tmp_path / "deltas" / f"{before + 1:06}.unfinished-1").mkdir()
+        (tmp_path / "deltas" / f"{before + 1:06}.1.new").mkdir()
         chain = Chain(str(tmp_path))
         assert chain.last == before + (name == "_keep_only")
         assert bool(chain.extend()) == (name == "make_delta")
         chain.close()
         assert np.array_equal(applied(tmp_path), expected)
-        assert not list((tmp_path / "deltas").glob("*.unfinished-*"))
+        assert not list((tmp_path / "deltas").glob("*.new"))
 
     shutil.rmtree(tmp_path / "deltas/.checkpoints")
     expected = save(tmp_path, 3)  # a run that was rolled back
