@@ -6,21 +6,12 @@ BatchSizes.parse(32).sizes             # (32,)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ps_train.base.bounds import Bounds
+from ps_train.config.validators import MOST_EXAMPLES, Check, is_parsed_by
 
-from ps_train.config.validators import MOST_EXAMPLES, Check, is_parsed_by, number_or_bounds
 
-
-class BatchSizes(NamedTuple):
-    """The bounds of the number of examples in one batch of one worker; they are equal where it is fixed.
-
-    Attributes:
-      lower: the size at the start.
-      upper: the size that no batch exceeds.
-    """
-
-    lower: int
-    upper: int
+class BatchSizes(Bounds):
+    """The bounds of the number of examples in one batch of one worker."""
 
     @classmethod
     def parse(cls, value: int | str) -> BatchSizes:
@@ -29,18 +20,13 @@ class BatchSizes(NamedTuple):
         Raises:
           ValueError: the value is not valid.
         """
-        sizes = cls(*number_or_bounds(value))
+        sizes = super().parse(value)
         # Between bounds that are closer the size could never change.
         if not 1 <= sizes.lower <= sizes.upper <= MOST_EXAMPLES or (
             sizes.lower != sizes.upper and sizes.upper < 2 * sizes.lower
         ):
             raise ValueError(value)
         return sizes
-
-    @property
-    def is_range(self) -> bool:
-        """True if the size follows the network."""
-        return self.upper > self.lower
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -107,20 +107,6 @@ def optional(check: Check) -> Check:
     return Check(check.allowed, lambda value: value is None or check.holds(value))
 
 
-def number_or_bounds(value: int | str) -> tuple[int, int]:
-    """Returns the two numbers of a text as 64..512, or a number twice.
-
-    Raises:
-      ValueError: the value is neither.
-    """
-    text = str(value)
-    if re.fullmatch(r"[0-9]{1,18}", text):
-        return int(text), int(text)
-    if bounds := re.fullmatch(r"([0-9]{1,9})\.\.([0-9]{1,9})", text):
-        return int(bounds[1]), int(bounds[2])
-    raise ValueError(value)
-
-
 def is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
     """Returns a function that returns True for each text that `parse` takes without a ValueError."""
 

@@ -6,21 +6,12 @@ WaitLimits.of_backups("auto", 20)      # WaitLimits(lower=0, upper=2): a tenth o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ps_train.base.bounds import Bounds
+from ps_train.config.validators import AUTO, Check, is_parsed_by
 
-from ps_train.config.validators import AUTO, Check, is_parsed_by, number_or_bounds
 
-
-class WaitLimits(NamedTuple):
-    """The bounds of what an update mode goes on without; they are equal where it is fixed.
-
-    Attributes:
-      lower: the number at the start.
-      upper: the number that is never exceeded.
-    """
-
-    lower: int
-    upper: int
+class WaitLimits(Bounds):
+    """The bounds of what an update mode goes on without."""
 
     @classmethod
     def of_steps_ahead(cls, value: int | str) -> WaitLimits:
@@ -29,7 +20,7 @@ class WaitLimits(NamedTuple):
         Raises:
           ValueError: the value is not valid.
         """
-        limits = cls(*number_or_bounds(value))
+        limits = cls.parse(value)
         if ".." in str(value) and not limits.is_range:
             raise ValueError(value)
         return limits
@@ -49,17 +40,12 @@ class WaitLimits(NamedTuple):
             return cls(0, min(workers - 1, -(-workers // 10)))
         if ".." in str(value):
             raise ValueError(value)
-        return cls(*number_or_bounds(value))
+        return cls.parse(value)
 
     @property
     def values(self) -> range:
         """The possible numbers."""
         return range(self.lower, self.upper + 1)
-
-    @property
-    def is_range(self) -> bool:
-        """True if the number follows the stragglers."""
-        return self.upper > self.lower
 
 
 max_steps_ahead = Check(
