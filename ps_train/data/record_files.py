@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ps_train.base.errors import DataError
+from ps_train.base.errors import DataError, shown
 from ps_train.base.remote_files import scheme_of
-from ps_train.data.bad_records import shown
 from ps_train.data.data_shard import DataShard, equal_runs
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.gzip_files import GZIP_START, has_content
@@ -179,11 +178,8 @@ class TFRecords(Stream):
             raise DataError(f"compression={compression!r} is not known: use GZIP, ZLIB, an empty text or None.")
         self._files, self._compression = files_like(files), compression
         self._parser = RecordParser(parse, "record", self._place)
+        self.bad_records = self._parser.bad
         self.description = f"{len(self._files)} files, {digest(map(os.path.basename, self._files))}"
-
-    def set_max_bad_lines(self, bad_lines: int) -> None:
-        """Sets how many records that cannot be parsed this process may skip."""
-        self._parser.bad.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -273,6 +269,7 @@ class TextLines(Stream):
         if has_header:
             _check_headers(self._files)
         self._parser = RecordParser(parse, "line", self._place)
+        self.bad_records = self._parser.bad
         sizes = [size_of(path) for path in self._files]
         names_and_sizes = [f"{os.path.basename(path)} {size}" for path, size in zip(self._files, sizes, strict=True)]
         self.description = f"{len(self._files)} files, {sum(sizes)} bytes, {digest(names_and_sizes)}"
@@ -293,10 +290,6 @@ class TextLines(Stream):
         count, lines = found
         name = f"lines_{digest([self.description])}"
         return RandomAccessChunks(count, name, lambda number: self._parser(self._lines(lines(number))))
-
-    def set_max_bad_lines(self, bad_lines: int) -> None:
-        """Sets how many lines that cannot be parsed this process may skip."""
-        self._parser.bad.limit = bad_lines
 
     def _place(self, file: int, first: int, step: int, index: int) -> str:
         return place_of_line(self._files[file], first, step, index)

@@ -27,6 +27,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ps_train.data.bad_records import BadRecords
     from ps_train.data.data_shard import DataShard
 
 
@@ -52,9 +53,11 @@ class Stream(abc.ABC):
 
     Attributes:
       description: what all tasks must have in common, such as the number of files; "" is not compared.
+      bad_records: the malformed records that the process has skipped; None for a stream that skips none.
     """
 
     description: str = ""
+    bad_records: BadRecords | None = None
 
     @abc.abstractmethod
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
@@ -71,8 +74,10 @@ class Stream(abc.ABC):
         """Returns the same data with random access, as --sharding=dynamic needs; None if they have none."""
         return None
 
-    def set_max_bad_lines(self, bad_lines: int) -> None:  # noqa: B027 (a stream that skips no records ignores it)
+    def set_max_bad_lines(self, bad_lines: int) -> None:
         """Sets how many malformed records a process may skip (--max_bad_lines); called before `chunks`."""
+        if self.bad_records is not None:
+            self.bad_records.limit = bad_lines
 
 
 def no_autograph(function: T) -> T:

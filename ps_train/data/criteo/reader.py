@@ -47,12 +47,12 @@ class Criteo(Stream):
             raise DataError(f"{', '.join(map(str, split.files))}: no lines found; put data into the file.")
         self._split, self._block_bytes = split, block_bytes
         self._by_flag = max_bad_lines is None
-        self.bad_lines = BadRecords("line", MAX_BAD_RECORDS if max_bad_lines is None else max_bad_lines)
+        self.bad_records: BadRecords = BadRecords("line", MAX_BAD_RECORDS if max_bad_lines is None else max_bad_lines)
 
     def set_max_bad_lines(self, bad_lines: int) -> None:
         """Sets the limit, unless the constructor was given one."""
         if self._by_flag:
-            self.bad_lines.limit = bad_lines
+            super().set_max_bad_lines(bad_lines)
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard; a chunk is the well-formed lines of the split in one block."""
@@ -88,7 +88,7 @@ class Criteo(Stream):
                 return f"{place_of_line(path, int(first), int(step), index)}: {describe_error(texts[index])}"
 
             for index in np.flatnonzero(~good).tolist():
-                message = self.bad_lines.add((int(file), int(first), index), functools.partial(describe, index))
+                message = self.bad_records.add((int(file), int(first), index), functools.partial(describe, index))
                 if message:
                     raise pipeline_error(message)
             return good

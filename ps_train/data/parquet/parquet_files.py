@@ -6,7 +6,6 @@ def data(self, split, data_dir):
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError, DataError, one_line
+from ps_train.base.errors import ConfigError, DataError, nearest, one_line
+from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
 from ps_train.data.parquet.columns import Column, MissingValueError, column_of, is_text
@@ -90,14 +90,11 @@ class Parquet(Stream):
         self._groups, self._label, self._parse = footers.groups, label, parse
         self._starts = np.cumsum([0, *(group.rows for group in self._groups)])
         self._parser = RecordParser(parse or self._labelled, "row", lambda _, __, ___, number: self._place(number))
+        self.bad_records: BadRecords = self._parser.bad
         self._read = [name for name in names if name not in footers.constants]
         self._texts = [name for name in self._read if is_text(footers.fields[name])]
         sizes = [f"{os.path.basename(group.path)} {group.number} {group.rows}" for group in self._groups]
         self.description = f"{len(paths)} files, {sum(group.rows for group in self._groups)} rows, {digest(sizes)}"
-
-    def set_max_bad_lines(self, bad_lines: int) -> None:
-        """Sets how many rows with a missing value, or on which `parse` fails, this process may skip."""
-        self._parser.bad.limit = bad_lines
 
     def chunks(self, shard: DataShard, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Returns one epoch over a shard."""
@@ -180,7 +177,7 @@ class Parquet(Stream):
     def _count_bad(self, number: int, name: str) -> None:
         """Counts a row with a missing value; raises the pipeline's error if there are too many."""
         words = f"no value in column {name}, and Parquet(..., defaults={{{name!r}: ...}}) gives none"
-        if message := self._parser.bad.add((0, 0, number), lambda: f"{self._place(number)}: {words}"):
+        if message := self.bad_records.add((0, 0, number), lambda: f"{self._place(number)}: {words}"):
             raise pipeline_error(message)
 
     def _place(self, number: int) -> str:
@@ -209,8 +206,7 @@ class Parquet(Stream):
 
 def _check_known(name: str, fields: Mapping[str, Any]) -> None:
     if name not in fields:
-        close = difflib.get_close_matches(name, fields, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = nearest(name, fields, " (did you mean {}?)")
         shown = ", ".join(list(fields)[:30]) + (", ..." if len(fields) > 30 else "")
         raise DataError(f"the files have no column {name!r}{hint}: they have {shown}.")
 

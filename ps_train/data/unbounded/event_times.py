@@ -41,7 +41,7 @@ class EventTimes:
             found, fault = 0, f"event_time() raised {type(error).__name__}: {one_line(error)}"
         if not fault:
             return found
-        if message := self._source.bad.add(
+        if message := self._source.bad_records.add(
             (partition, 0, row.offset), lambda: f"{self._source.place(partition, row.offset)}: {fault}"
         ):
             raise DataError(message)

@@ -24,12 +24,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ps_train.base.errors import DataError
+from ps_train.data.bad_records import BadRecords
 from ps_train.data.stream import Stream, no_autograph
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ps_train.data.bad_records import BadRecords
     from ps_train.data.data_shard import DataShard
 
 FIELDS = ("value", "key", "timestamp")
@@ -93,6 +93,7 @@ class UnboundedSource(Stream):
         self.name, self._fields = name, tuple(fields)
         own = parse if not fields else lambda columns: parse(self._columns(columns))
         self._parser = RecordParser(own, "row", lambda partition, _, __, offset: self.place(partition, offset))
+        self.bad_records: BadRecords = self._parser.bad  # each is known by its partition, 0 and its offset
 
     @abc.abstractmethod
     def partitions(self) -> int:
@@ -150,15 +151,6 @@ class UnboundedSource(Stream):
     def place(self, partition: int, offset: int) -> str:
         """Returns the place of a row in words."""
         return f"{self.name} partition {partition} offset {offset}"
-
-    @property
-    def bad(self) -> BadRecords:
-        """The malformed rows; each is known by its partition, 0 and its offset."""
-        return self._parser.bad
-
-    def set_max_bad_lines(self, bad_lines: int) -> None:
-        """Sets how many rows that cannot be parsed this process may skip."""
-        self._parser.bad.limit = bad_lines
 
     @property
     def width(self) -> int:

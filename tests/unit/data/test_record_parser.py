@@ -63,7 +63,7 @@ LINES = {
     "1,,x": "column 2 is empty, and has no default value",
     '1,2,"a': "a quoted field does not end before a delimiter or the line's end ('1,2,\"a'); no field may contain",
     '1,2,a"b': "a field that does not begin with a quote has one inside ('1,2,a\"b')",
-    f"1,{'y' * 500},x": f"column 2 is '{'y' * 40}...', which",
+    f"1,{'y' * 500},x": f"column 2 is '{'y' * 77}...', which",
 }
 
 

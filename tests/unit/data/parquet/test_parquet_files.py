@@ -236,7 +236,7 @@ def test_rows_with_missing_values_are_left_out_and_named(tmp_path, caplog):
         caplog.text.count("row 234 (row group 2, row 34 in it), counted from 0: no value in column age") == 2
     )  # once by each reader
     assert caplog.text.count("row 7 (row group 0, row 7 in it), counted from 0: no value in column ids") == 2
-    assert data._parser.bad.count == 4
+    assert data.bad_records.count == 4
 
 
 @pytest.mark.parametrize("most", [2, 1])
