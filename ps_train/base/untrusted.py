@@ -24,7 +24,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ps_train.base.errors import RefusedError
+from ps_train.base.errors import RefusedError, shown
 
 T = TypeVar("T")
 
@@ -250,12 +250,6 @@ def is_of(annotation: str, value: Any) -> bool:
     each = inner.removesuffix("]").rpartition(", ")[2]
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return not each or all(is_of(each, one) for one in values)
-
-
-def shown(value: Any) -> str:
-    """Returns a value for an error text, in one short line without control characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

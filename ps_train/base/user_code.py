@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.errors import ModelError, PsTrainError, headline
+from ps_train.base.errors import ModelError, PsTrainError, cut, headline
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
@@ -91,12 +91,8 @@ class Frame:
 
     def place(self) -> str:
         """Returns the frame in one line: `model.py, line 12, in forward: x = tf.gather(a, b)`."""
-        code = _cut(self.source)
+        code = cut(self.source, _MOST_SOURCE)
         return f"{_shown(self.path)}, line {self.line}, in {self.function}" + (f": {code}" if code else "")
-
-
-def _cut(code: str) -> str:
-    return code if len(code) <= _MOST_SOURCE else code[: _MOST_SOURCE - 3] + "..."
 
 
 def describe(error: BaseException) -> str:
@@ -357,7 +353,11 @@ def _made_outside(error: BaseException) -> str:
             if "Metric" in _bases(one.value):
                 rule = "use tf.compat.v1.metrics, at every call, in the place of Keras metrics"
             made = _made_at(path, one)
-            where = f", made in {_shown(path)}, line {made}: {_cut(Frame(path, made, '').source)}" if made else ""
+            where = (
+                f", made in {_shown(path)}, line {made}: {cut(Frame(path, made, '').source, _MOST_SOURCE)}"
+                if made
+                else ""
+            )
             return f"{one.full_name}, {_kind_of(one.value)} that this call has not made{where}{used}: {rule}"
     return f"a tensor, variable or layer that this call has not made{used}: {rule}"
 
@@ -457,5 +457,5 @@ def shown(value: object) -> str:
     except Exception:
         text = ""
     kind = "str" if isinstance(value, str) else type(value).__name__  # the name of an optimizer is one, too
-    text = text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+    text = cut(text, _MOST_SHOWN)
     return f"{kind} {text}" if text and not text.startswith(("<", kind)) else text or kind

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, cut
 from ps_train.config.validators import Check, anything
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
@@ -117,8 +117,7 @@ def allowed_values(field: dataclasses.Field[Any]) -> str:
 
 def shown(text: str) -> str:
     """Returns a value for an error text: in quotes where it is empty or has unusual characters, and not too long."""
-    text = text if text and text.isprintable() and text == text.strip() else repr(text)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+    return cut(text if text and text.isprintable() and text == text.strip() else repr(text), _LONGEST_VALUE)
 
 
 def item_key(name: str, item: str) -> str:

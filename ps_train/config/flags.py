@@ -9,14 +9,13 @@ error shows both values.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
-from ps_train.base.errors import ConfigError, one_line
+from ps_train.base.errors import ConfigError, nearest, one_line
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, parse_value, repeated_fields, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
@@ -104,8 +103,9 @@ def _refuse_an_unknown_verb(arguments: Sequence[str]) -> None:
     """Refuses a first word that is no verb: the flags after it belong to the one that was meant."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in VERBS:
         return
-    close = difflib.get_close_matches(arguments[0].lower(), VERBS, n=1)
-    raise _not_understood(arguments[0], COMMAND_LINE, f"did you mean {close[0]}? U" if close else "u")
+    raise _not_understood(
+        arguments[0], COMMAND_LINE, nearest(arguments[0].lower(), VERBS, "did you mean {}? U", otherwise="u")
+    )
 
 
 def _not_understood(argument: str, where: str, use: str = "u") -> ConfigError:

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ps_train.base.errors import ConfigError
-from ps_train.base.untrusted import UntrustedError, parse_json, read_text, shown
+from ps_train.base.errors import ConfigError, shown
+from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.config.validators import is_number
 
 log = logging.getLogger(__name__)

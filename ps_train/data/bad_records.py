@@ -22,14 +22,6 @@ MAX_BAD_RECORDS = 100
 SHOWN = 5
 """The first bad records are logged one by one; after them only the counts 10, 100, 1000 and so on."""
 
-_MOST_SHOWN = 40
-
-
-def shown(text: str | bytes) -> str:
-    """Returns the representation of a value for a message, cut if it is long."""
-    text = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "...")
-
 
 class BadRecords:
     """A counter of the malformed records that a process has read; each counts once over all epochs.

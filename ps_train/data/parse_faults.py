@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ps_train.data.bad_records import shown
+from ps_train.base.errors import shown
 
 _DELIMITERS = (b",", b"\t", b";", b"|", b" ")
 _NAME = r"(?:Key|Feature): (?P<name>.+?)"

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from ps_train.data.bad_records import BadRecords, shown
+from ps_train.base.errors import shown
+from ps_train.data.bad_records import BadRecords
 from ps_train.data.parse_faults import fault_in
 from ps_train.data.stream import is_pipeline_error, no_autograph, own_text, pipeline_error, readable
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, cut
 from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
@@ -284,6 +284,4 @@ def _is_name(host: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Returns a text as one short line."""
-    line = text if text.isprintable() else ascii(text)[1:-1]
-    return line if len(line) <= 100 else line[:97] + "..."
+    return cut(text if text.isprintable() else ascii(text)[1:-1], 100)

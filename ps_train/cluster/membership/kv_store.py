@@ -20,9 +20,9 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import LostTaskError, RefusedError
+from ps_train.base.errors import LostTaskError, RefusedError, shown
 from ps_train.base.errors import cause_of as cause_of
-from ps_train.base.untrusted import UntrustedError, is_of, parse_json, shown
+from ps_train.base.untrusted import UntrustedError, is_of, parse_json
 from ps_train.cluster.sessions.calls import Session
 
 BOARD = "ps_train_board"

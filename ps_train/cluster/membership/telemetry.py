@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.base.errors import shown
 from ps_train.base.lifecycle import Recorder, with_ages
 from ps_train.base.process_stats import ProcessStats, available_cores, memory_limit
-from ps_train.base.untrusted import UntrustedError, is_of, shown
+from ps_train.base.untrusted import UntrustedError, is_of
 
 _NEWEST_EVENTS, _MOST = 5, 1e18
 _MOST_LAGS = 64

@@ -9,7 +9,6 @@ The model is sent to processes of their own, so this process may be a script or 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import numbers
 import os
@@ -27,6 +26,7 @@ from ps_train.base.errors import (
     PsTrainError,
     TrainingError,
     exit_code_of_signal,
+    nearest,
     signal_name,
 )
 from ps_train.base.remote_files import RemoteDirectory, scheme_of
@@ -144,8 +144,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
     fields = {field.name: field for kind in (Task, Job) for field in job_fields(kind)}
     for name, value in given.items():
         if name not in fields:
-            close = difflib.get_close_matches(name, fields, n=4)
-            hint = f"did you mean {', '.join(close)}? " if close else ""
+            hint = nearest(name, fields, most=4)
             raise ConfigError(f"fit() has no flag {name!r}: {hint}python -m ps_train --helpfull lists all flags.")
         kind, is_text = kind_of(fields[name]), isinstance(value, str)
         fits: dict[Any, bool] = {

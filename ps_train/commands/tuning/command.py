@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import fcntl
 import functools
 import os
@@ -33,6 +32,7 @@ from ps_train.base.errors import (
     PsTrainError,
     TrainingError,
     exit_code_of_signal,
+    nearest,
     one_line,
     signal_name,
 )
@@ -197,8 +197,8 @@ def _check_flags(arguments: Sequence[str], parser: CommandParser) -> None:
     for argument in arguments:
         name = re.fullmatch(r"--?([A-Za-z_][\w-]*)(=.*)?", argument, re.DOTALL)
         if name and name[1] not in names and name[1].removeprefix("no") not in names:
-            close = difflib.get_close_matches(name[1], sorted(names), n=3)
-            hint = f"did you mean {', '.join('--' + one for one in close)}?" if close else f"see {parser.prog} --help."
+            see = f"see {parser.prog} --help."
+            hint = nearest(name[1], sorted(names), "did you mean --{}?", see, most=3, joint=", --")
             raise ConfigError(f"there is no flag --{name[1]}: {hint}")
 
 
@@ -278,8 +278,7 @@ def _functions(job: Job, space: Space) -> list[Callable[[Any], Any]]:
         function = getattr(module, name, None)
         if not callable(function):
             names = [known for known, value in vars(module).items() if callable(value)]
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"define def {name}(trial) there."
+            hint = nearest(name, names, "did you mean {}?", f"define def {name}(trial) there.")
             raise ModelError(f"--space={name}: {module.__name__} has no function {name}: {hint}")
         found.append(_called(name, function))
     return found

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, nearest
 from ps_train.config.fields import job_fields, kind_of, shown
 from ps_train.config.job import Job
 
@@ -251,8 +250,7 @@ def _check_name(name: str, where: str) -> type:
         return str
     if flag not in fields or dot:
         known = [*(known for known in fields if known not in _ARGUMENTS), "model_arg.NAME", "optimizer_arg.NAME"]
-        close = difflib.get_close_matches(name, known, n=3)
-        hint = f"did you mean {', '.join(close)}?" if close else "arguments of the model are model_arg.NAME."
+        hint = nearest(name, known, "did you mean {}?", "arguments of the model are model_arg.NAME.", most=3)
         raise ConfigError(f"{where}: there is no flag {name!r}: {hint}")
     if flag in _NEVER or flag.endswith("_hosts"):
         raise ConfigError(f"{where}: {flag} cannot be tuned, because the study sets it: leave it out.")
@@ -273,9 +271,8 @@ def _range(text: str, name: str, kind: type, first: str, last: str, options: Seq
         elif re.fullmatch(_NUMBER, option) and not step_text:
             step_text = option
         else:
-            close = difflib.get_close_matches(option, ("log", "int"), n=1)
-            hint = f"did you mean {close[0]}?" if close else "use log, int or a step"
-            raise wrong(f"{shown(option)} is not an option of a range: {hint}".rstrip("?") + ("?" if close else ""))
+            hint = nearest(option, ("log", "int"), "did you mean {}?", "use log, int or a step")
+            raise wrong(f"{shown(option)} is not an option of a range: {hint}")
     low, high = (_number(end, is_whole) for end in (first, last))
     if not all(math.isfinite(float(end)) for end in (first, last)):
         raise wrong("an end of the range is not a finite number")

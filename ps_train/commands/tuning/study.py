@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import json
 import logging
 import math
@@ -26,7 +25,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.errors import ConfigError, one_line
+from ps_train.base.errors import ConfigError, cut, nearest, one_line
 from ps_train.commands.tuning.space import Space, flag_of
 
 SAMPLERS = ("tpe", "random", "cmaes", "grid")
@@ -53,9 +52,7 @@ def import_optuna() -> Any:
 def check_name(flag: str, name: str, known: Sequence[str]) -> None:
     """Raises ConfigError, with the nearest name, if the value of a flag is not one of the known names."""
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise ConfigError(f"--{flag}={name} is not known: {hint}use one of {', '.join(known)}.")
+        raise ConfigError(f"--{flag}={name} is not known: {nearest(name, known)}use one of {', '.join(known)}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,8 +417,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _shown(value: Any) -> str:
-    text = " ".join(value) if isinstance(value, list) else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(" ".join(value) if isinstance(value, list) else str(value))
 
 
 def without_password(url: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ps_train.data.bad_records import shown
+from ps_train.base.errors import shown
 from ps_train.data.criteo.format import COLUMNS, INTEGERS
 
 INTEGER = "-?[0-9]{1,18}"

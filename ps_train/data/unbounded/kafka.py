@@ -10,7 +10,6 @@ sharding, and the offsets are in the model's checkpoint.  So no consumer group d
 from __future__ import annotations
 
 import datetime
-import difflib
 import logging
 import time
 import uuid
@@ -18,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.errors import ConfigError, DataError, UnreachableError, one_line
+from ps_train.base.errors import ConfigError, DataError, UnreachableError, nearest, one_line
 from ps_train.data.unbounded.source import Row, UnboundedSource
 
 log = logging.getLogger(__name__)
@@ -131,8 +130,7 @@ class Kafka(UnboundedSource):
         finally:
             self.close()
         if self._topic not in topics:
-            close = difflib.get_close_matches(self._topic, topics, n=3)
-            hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+            hint = nearest(self._topic, topics, " (did you mean {}?)", most=3, joint=" or ")
             raise DataError(f"the brokers {self._servers} have no topic {self._topic!r}{hint}: create it first.")
 
     def partitions(self) -> int:

@@ -12,14 +12,13 @@ labels, so this works for every metric.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError, ModelError
+from ps_train.base.errors import ConfigError, ModelError, nearest
 from ps_train.config.slice_names import OTHERS, names_of_values
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import feature_paths
@@ -105,9 +104,10 @@ def slice_keys(features: Any, field: str, given: str = "") -> tf.Tensor:
     if set(paths) == {""}:
         raise ConfigError(f"{given}: the features have no names; data() must return a dict of features.")
     if field not in paths:
-        close = difflib.get_close_matches(field, paths, n=_SHOWN_NAMES, cutoff=0.5) or sorted(paths)
-        more = "" if len(close) <= _SHOWN_NAMES else f" (and {len(close) - _SHOWN_NAMES} more)"
-        raise ConfigError(f"{given}: there is no such feature; use one of {', '.join(close[:_SHOWN_NAMES])}{more}.")
+        more = "" if len(paths) <= _SHOWN_NAMES else f" (and {len(paths) - _SHOWN_NAMES} more)"
+        first = ", ".join(sorted(paths)[:_SHOWN_NAMES]) + more
+        names = nearest(field, paths, "{}", first, most=_SHOWN_NAMES, cutoff=0.5)
+        raise ConfigError(f"{given}: there is no such feature; use one of {names}.")
     value = paths[field]
     is_column = isinstance(value, tf.Tensor) and (
         value.shape.rank == 1 or (value.shape.rank == 2 and value.shape[1] == 1)

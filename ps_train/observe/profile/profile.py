@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ps_train.base.errors import shown
 from ps_train.base.lost_outputs import lose
 from ps_train.base.polling import poll_until
-from ps_train.base.untrusted import UntrustedError, shown
+from ps_train.base.untrusted import UntrustedError
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile

@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.untrusted import UntrustedError, is_of, parse_json, shown
+from ps_train.base.errors import shown
+from ps_train.base.untrusted import UntrustedError, is_of, parse_json
 from ps_train.cluster.sessions.ps_clocks import Offset
 from ps_train.observe.profile.step_parts import PARTS, TRACING, Segment, Span, copy_of, parts_of, segments_of, spans_of
 from ps_train.observe.profile.step_tracer import TracedCall

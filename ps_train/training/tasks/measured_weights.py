@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from ps_train.base.errors import RefusedError, cause_of
-from ps_train.base.untrusted import shown
+from ps_train.base.errors import RefusedError, cause_of, shown
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.ports import is_local
 from ps_train.cluster.addresses.resolver import ClusterResolver

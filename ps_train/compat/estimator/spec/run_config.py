@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import inspect
 import logging
 import numbers
@@ -22,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import nearest
 from ps_train.compat.estimator.spec.cluster_config import ClusterConfig, read_cluster_config
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
@@ -255,8 +255,7 @@ def _check_job(job: Mapping[str, Any] | None) -> None:
     names = [field.name for field in job_fields(Job)]
     for name in job or {}:
         if name not in names:
-            close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"use {close[0]}" if close else "`python -m ps_train --helpfull` shows all flags"
+            hint = nearest(str(name), names, "use {}", "`python -m ps_train --helpfull` shows all flags")
             raise ValueError(f"job has the name {name!r}, which is not a flag of ps_train: {hint}.")
 
 

@@ -12,11 +12,10 @@ A scope ends with a slash; the longest one that a name begins with counts.  Noth
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Collection, Mapping
 
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, nearest
 from ps_train.base.untrusted import UntrustedError, read_text
 from ps_train.config.fields import shown
 
@@ -130,5 +129,4 @@ def _parsed(text: str, place: str) -> MapLine:
 
 def _nearest(name: str, known: Collection[str]) -> str:
     names = {one[: one.rfind("/") + 1] for one in known if "/" in one} if name.endswith("/") else known
-    close = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.4)
-    return f": the nearest names are {', '.join(close)}" if close else ""
+    return nearest(name, sorted(names), ": the nearest names are {}", most=3, cutoff=0.4)
