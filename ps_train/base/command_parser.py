@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -56,6 +57,19 @@ class CommandParser(argparse.ArgumentParser):
 
 class _Default(str):
     """The empty text as a default, which argparse converts as it does a given text."""
+
+
+def whole_number(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
+    """Returns the type of an option that is a whole number, for `add_argument`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,10}", text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text or repr(text)} is not a whole number of at least {least} and at most {most}"
+            )
+        return int(text)
+
+    return parse
 
 
 def _not_empty(name: str, text: str) -> str:

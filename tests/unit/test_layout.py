@@ -29,7 +29,6 @@ COVERED_BY = {
     "training/loop/rack.py": "tests/process/test_racks.py",
     "training/tasks/racks.py": "tests/process/test_racks.py",
     # Parts of readers, judged by what is read.
-    "data/bad_records.py": "tests/unit/data/test_record_parser.py",
     "data/parse_faults.py": "tests/unit/data/test_record_parser.py",
     "data/parquet/reading.py": "tests/unit/data/parquet/test_parquet_files.py",
     "data/record_check.py": "tests/unit/data/test_record_files.py",

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ps_train.base.command_parser import CommandParser
+from ps_train.base.command_parser import CommandParser, whole_number
 from ps_train.base.console import ERROR_BEGINS, Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError
 from ps_train.cluster.addresses.cluster import Cluster
@@ -145,7 +145,12 @@ def _parser() -> CommandParser:
     parser = CommandParser("python -m ps_train launch", description=__doc__)
     add = parser.add_argument
     add("--hosts", required=True, help="the cluster: [USER@]HOST[=ADDRESS]:ROLE[*COUNT],...; roles: ps, worker, chief")
-    add("--port", type=_port, default=2222, help="first port of each host; its tasks have consecutive ports [2222]")
+    add(
+        "--port",
+        type=whole_number(1, 65535),
+        default=2222,
+        help="first port of each host; its tasks have consecutive ports [2222]",
+    )
     add("--ssh", default=DEFAULT_SSH, help=f"the command that gets a host and a command line [{DEFAULT_SSH}]")
     add("--python", default=sys.executable, help="the Python interpreter on the hosts [the one of this command]")
     add("--cwd", default=working_directory(), help="the working directory on the hosts [the present one]")
@@ -159,12 +164,6 @@ def _parser() -> CommandParser:
     add("--dry_run", action="store_true", help="prints the commands, and starts nothing")
     parser.epilog = "All other flags, and those after --, are those of the job: python -m ps_train --help."
     return parser
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 65535 and len(text) <= 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use 1 to 65535")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -15,11 +15,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.command_parser import CommandParser, run_command, whole_number
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DataError
 from ps_train.base.tf_import import import_quietly
-from ps_train.commands.scoring.predict import add_data_flags, data_spec, names, positive, seed
+from ps_train.commands.scoring.predict import add_data_flags, data_spec, names
 
 _ALL = "all rows"
 
@@ -42,10 +42,12 @@ def _parser() -> CommandParser:
     parser.add_argument("--label", default="label", help="column of the labels, 0 or 1 [label]")
     parser.add_argument("--by", default="", metavar="NAME,...", help="columns by whose values the rows are divided")
     parser.add_argument("--output", default="", help="output with the probabilities [probabilities, or the only one]")
-    parser.add_argument("--most_slices", type=positive, default=20, help="most values of a column that are shown [20]")
-    parser.add_argument("--resamples", type=positive, default=1000, help="resamples of the bootstrap [1000]")
-    parser.add_argument("--seed", type=seed, default=0, help="seed of the resamples [0]")
-    parser.add_argument("--batch_size", type=positive, default=4096, help="rows of one call of a model [4096]")
+    parser.add_argument(
+        "--most_slices", type=whole_number(1), default=20, help="most values of a column that are shown [20]"
+    )
+    parser.add_argument("--resamples", type=whole_number(1), default=1000, help="resamples of the bootstrap [1000]")
+    parser.add_argument("--seed", type=whole_number(0), default=0, help="seed of the resamples [0]")
+    parser.add_argument("--batch_size", type=whole_number(1), default=4096, help="rows of one call of a model [4096]")
     parser.add_argument("--json", default="", metavar="FILE", help="file for all numbers")
     return parser
 

@@ -13,7 +13,6 @@ import argparse
 import multiprocessing
 import os
 import pickle
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.command_parser import CommandParser, run_command, whole_number
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
 from ps_train.base.tf_import import import_quietly
@@ -30,8 +29,6 @@ from ps_train.commands.scoring.formats import FORMATS
 from ps_train.config.paths import local_path
 
 _PROGRESS_SECS = 5.0
-
-_MOST = 2**31 - 1
 
 
 def predict(arguments: Sequence[str], console: Console) -> int:
@@ -55,8 +52,8 @@ def _parser() -> CommandParser:
     )
     parser.add_argument("--prefix", default="", may_be_empty=True, help="what the names of predictions begin with")
     parser.add_argument("--signature", default="", help="signature of the SavedModel [serving_default]")
-    parser.add_argument("--batch_size", type=positive, default=4096, help="rows of one call of the model [4096]")
-    parser.add_argument("--num_workers", type=positive, default=1, help="processes that predict [1]")
+    parser.add_argument("--batch_size", type=whole_number(1), default=4096, help="rows of one call of the model [4096]")
+    parser.add_argument("--num_workers", type=whole_number(1), default=1, help="processes that predict [1]")
     parser.add_argument("--overwrite", action="store_true", help="replace a result that is there already")
     return parser
 
@@ -77,22 +74,6 @@ def add_data_flags(parser: CommandParser) -> None:
         "--model_arg", action="append", default=[], metavar="NAME=VALUE", help="argument of the model's constructor"
     )
     parser.add_argument("--split", default="test", help="split of the model's data() [test]")
-
-
-def positive(text: str) -> int:
-    """Returns a whole number of at least 1; the parser shows the error."""
-    return _whole(text, 1)
-
-
-def seed(text: str) -> int:
-    """Returns a whole number of at least 0; the parser shows the error."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    if not re.fullmatch("[0-9]{1,10}", text) or not least <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least} and at most {_MOST}")
-    return int(text)
 
 
 def names(text: str | None) -> tuple[str, ...]:

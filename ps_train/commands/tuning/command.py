@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ps_train.base import gc_control
-from ps_train.base.command_parser import CommandParser
+from ps_train.base.command_parser import CommandParser, whole_number
 from ps_train.base.console import ERROR_BEGINS, Console
 from ps_train.base.errors import (
     EXIT_DONE,
@@ -115,9 +115,9 @@ def _parser() -> CommandParser:
     add("--space", action="append", default=[], metavar="SPACE",
         help="a flag to choose, may be repeated: NAME:LOW..HIGH[:log][:int|:STEP], NAME:A,B,C, or the name of a "
         "function of the model's module that takes the trial; arguments of the model are model_arg.NAME")  # fmt: skip
-    add("--trials", type=_count, default=20, help="finished trials at which the study is over [20]")
-    add("--executions", type=_count, default=1, help="jobs of a trial, with different seeds [1]")
-    add("--parallel_trials", type=_count, default=1, help="trials at a time [1]")
+    add("--trials", type=whole_number(1, 1_000_000), default=20, help="finished trials at which the study is over [20]")
+    add("--executions", type=whole_number(1, 1_000_000), default=1, help="jobs of a trial, with different seeds [1]")
+    add("--parallel_trials", type=whole_number(1, 1_000_000), default=1, help="trials at a time [1]")
     add("--direction", choices=(MAXIMIZE, MINIMIZE),
         help="[minimize for a metric whose name says loss or error, else maximize]")  # fmt: skip
     add("--sampler", default="tpe", help=f"Optuna's sampler: {', '.join(SAMPLERS)} [tpe]")
@@ -129,12 +129,6 @@ def _parser() -> CommandParser:
     add("--study", default="", metavar="NAME", help="name of the study in the storage [the last part of DIR]")
     parser.epilog = "All other flags are those of the jobs: python -m ps_train --help."
     return parser
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 1_000_000 and len(text) <= 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
 
 
 def _run(arguments: Sequence[str], console: Console) -> int:

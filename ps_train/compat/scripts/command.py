@@ -14,7 +14,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from ps_train.base.command_parser import CommandParser
+from ps_train.base.command_parser import CommandParser, whole_number
 from ps_train.base.console import ERROR_BEGINS, Console
 from ps_train.base.deprecations import ALL
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str], console: Console) -> int:
 
 def _parser() -> CommandParser:
     parser = CommandParser("python -m ps_train run", description=__doc__)
-    parser.add_argument("--num_ps", type=_count(0), help="number of ps (1 if a cluster is asked for)")
-    parser.add_argument("--num_workers", type=_count(1), help="number of workers, the chief included (2)")
+    parser.add_argument("--num_ps", type=whole_number(0), help="number of ps (1 if a cluster is asked for)")
+    parser.add_argument("--num_workers", type=whole_number(1), help="number of workers, the chief included (2)")
     parser.add_argument(
         "--chief", action="store_const", const="chief", default="", help="the first worker is the job `chief`"
     )
@@ -93,12 +93,3 @@ def _parser() -> CommandParser:
     parser.add_argument("script", help="path of the script, or a module after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser
-
-
-def _count(least: int) -> type[int]:
-    def parse(text: str) -> int:
-        if not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a count: use a whole number from {least} on")
-        return int(text)
-
-    return parse  # type: ignore[return-value]

@@ -49,7 +49,7 @@ def test_a_cluster_is_what_the_flags_before_the_script_say(jobs, arguments, job)
     ("arguments", "problem"),
     [
         ([], "script"),
-        (["--num_workers=0", "s.py"], "'0' is not a count: use a whole number from 1 on"),
+        (["--num_workers=0", "s.py"], "0 is not a whole number of at least 1"),
         (["--num_pss=1", "s.py"], "--num_pss=1"),
         (["--chief=boss", "s.py"], "'boss'"),
     ],

@@ -57,7 +57,7 @@ def test_tensorboard_gets_the_same(tmp_path):
 
 
 def test_no_half_file_is_left_where_nothing_can_be_written(tmp_path):
-    (tmp_path / "steps.trace.json.gz.tmp").mkdir()
+    (tmp_path / "steps.trace.json.gz.new").mkdir()
     with pytest.raises(OSError):
         write_trace(str(tmp_path), ROWS)
     assert not (tmp_path / "steps.trace.json.gz").exists()
