@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, shown
 from ps_train.base.untrusted import (
     UntrustedError,
     as_record,
@@ -27,7 +27,6 @@ from ps_train.base.untrusted import (
     parse_json,
     read_text,
     sealed,
-    shown,
     unsealed,
 )
 from ps_train.engine.checkpoint.contents import Kind
