@@ -19,7 +19,7 @@ ELSEWHERE = {
 }
 """Folders of tests of what is not in ps_train."""
 
-OF_THE_REPOSITORY = {"constraints", "documents", "imports", "layout", "prose", "public_surface", "soak"}
+OF_THE_REPOSITORY = {"constraints", "documents", "examples", "imports", "layout", "prose", "public_surface", "soak"}
 LARGE = 40
 """Lines with a statement from which on a module has a test file of its own, or is in COVERED_BY."""
 
