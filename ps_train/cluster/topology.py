@@ -1,6 +1,6 @@
 """Topology: the rack of each task, from `--rack_file` or from the `--rack` that each worker was given.
 
-    racks = racks_of_file("racks.json", cluster)        # {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
+    racks = racks_of_file(job, cluster)                 # {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
     topology = Topology.of(racks, cluster)
     topology.place(Task("worker", 1))                   # Place(name="b", index=1, count=2, rank=0, size=1)
     rack_port_of(job, cluster, Task("worker", 1))       # the port on which it would serve its rack

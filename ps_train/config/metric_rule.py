@@ -1,7 +1,7 @@
 """Metrics as flags name them, and which of two values is better.
 
     rule = parse_export("best:auc").rule                # MetricRule("auc", True)
-    rule.is_better(0.8, than=0.7)                       # True
+    rule.is_better("auc", 0.8, than=0.7)                # True
     parse_early_stop("loss:3")                          # EarlyStop(MetricRule("loss", False), 3)
 
 A metric is better the larger it is, unless its name says that it is a loss or an error.  A sign before the name decides

@@ -1,6 +1,6 @@
 """The optimizers that --optimizer names, with their arguments, defaults and checks, for --optimizer_arg.
 
-    values_of("adam", {"epsilon": "1e-6"})      # {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-06}
+    values_of("adam", {"epsilon": "1e-6"}, sources={})      # {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-06}
 
 An optimizer is always made with all of these values, so the defaults here are the ones that count.
 """

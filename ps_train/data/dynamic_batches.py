@@ -1,6 +1,6 @@
 """Batches whose size is read when they are made: tf.data's part of a batch size that follows the network.
 
-    sizes = DynamicBatches(lower=64, upper=512, read=variable.read_value)
+    sizes = DynamicBatches(lower=64, upper=512, read=variable.read_value, ahead=False)
     batches = sizes.merge(dataset.batch(64))         # batches of 64, 128, 256 or 512 examples, in the same order
     parts = sizes.parts(total)                       # (start, stop) of the batches of `total` examples
 

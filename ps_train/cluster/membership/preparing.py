@@ -1,7 +1,7 @@
 """Sign of life of a task that prepares, which every ps gets before the task joins.
 
     with told_as_preparing(job, task):
-        trace(model)                    # may take minutes
+        trace(model, source, batch_size=32)     # may take minutes
 
 A large model, or data that are slow to open, may take longer than others wait for a task to join.
 """

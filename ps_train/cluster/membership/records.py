@@ -1,6 +1,6 @@
 """Records of the key-value store: their kinds, their keys and their wire form.
 
-    store.set(IDENTITY, Identity(task="ps:0", ...).to_json())
+    store.set(IDENTITY, Identity(..., task="ps:0").to_json())
 
 Plain values; this module imports no TensorFlow and does not depend on the store.
 """

@@ -1,6 +1,6 @@
 """The plan of a job with its sizes: state and memory of each ps, memory of a worker, size of a checkpoint.
 
-    planned = plan_job(job, cluster, model)
+    planned = plan_job(job, cluster)
     planned.state_bytes                 # [1_942_096, 1_941_864]: variables, slots and counters on each ps
 
 The training graph is built as a worker builds it, but not run: what it would hold is counted, not guessed.

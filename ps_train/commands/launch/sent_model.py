@@ -1,6 +1,6 @@
 """A model of this process as a module that other processes import.
 
-    path = write_model(Net, directory)       # "ps_train_fit_model:Net"; directory must be on their path
+    path = write_model(Net, directory, {})       # "ps_train_fit_model:Net"; directory must be on their path
 
 A class that they can import needs no module: its path is its own.  The code of any other class travels with it, which
 needs cloudpickle.

@@ -8,7 +8,7 @@
 
     pair = Pair(console, last_lines=5)
     pair.install_signals()
-    pair.supervise(lambda: [pair.add("a:0", start_a()), pair.add("b:0", start_b())])
+    pair.supervise(lambda: [pair.add("a:0", process_a), pair.add("b:0", process_b)])
 
 It keeps the table of tasks and shows their output.  The first signal is forwarded, the second one kills.  After the
 grace the remaining children are killed, and none is left when `supervise` returns or raises.  It does not know what

@@ -1,6 +1,6 @@
 """Results of rows: the carried columns and the predictions, written in chunks that are put together at the end.
 
-    results = Results("out.parquet", "", outputs=["probabilities"])
+    results = Results("parquet", ["probabilities"], is_gzipped=False, of_examples=False, of_json_texts=False)
     results.write("out.parquet.parts/00000.0000", [({"user": array}, {"probabilities": values}), ...])
     results.join(["out.parquet.parts/00000.0000", ...], "out.parquet.parts/whole")
 

@@ -1,9 +1,9 @@
 """Predictions for files, resumable: chunks in a directory beside the result, which they become at the end.
 
     plan = Plan(export="export/1", data=DataSpec(["data/test-*"]), to="out.parquet")
-    with Progress.of(plan) as progress:
+    with Progress.of(plan, scoring) as progress:
         for part in progress.open_parts():
-            score_part(plan, part)
+            ...                             # its chunks
         progress.finish()
 
 A chunk gets its name when it is complete, and the result gets its name when all chunks are in it.  So the same command

@@ -1,9 +1,9 @@
 """Executions: jobs as child processes, and what they have written.
 
-    jobs = Jobs(directory, objective, arguments, verb=(), evaluates=False, can_fork=True)
+    jobs = Jobs(directory, objective, arguments, verb=(), evaluates=False, forks=True)
     execution = jobs.start(trial, 0)        # DIR/trials/0007/0 has its model directory and output.log
     execution.poll()                        # Ending(code=0, value=0.81, steps=500)
-    end_leftovers(directory, [7])           # processes of a tuner that has died
+    end_leftovers(directory, console)       # processes of a tuner that has died
 
 A job is the program itself, `python -m ps_train` or its verb `launch`, as a fork of this process where possible.  Its
 launcher stops when the tuner ends in any way, and its tasks end with their launcher.

@@ -1,9 +1,9 @@
 """The progress line, the best trials, study.json and study.html.
 
-    progress_line(finished, ...)            # "trial 12/50  best auc 0.8123 (trial 7)  2 failed  ETA 3:10"
-    table(study, "auc")                     # lines with the best five
-    write_summary(study, summary)           # DIR/study.json
-    write_page(study, directory, objective) # DIR/study.html: Optuna's pictures through plotly, in one file
+    progress_line(finished, ...)                    # "trial 12/50  best auc 0.8123 (trial 7)  2 failed  ETA 3:10"
+    table(study.best(5), "auc")                     # lines with the best five
+    write_summary(directory, summary)               # DIR/study.json
+    write_page(study, directory, "auc", command)    # DIR/study.html: Optuna's pictures through plotly, in one file
 
 It does not know processes.
 """

@@ -2,7 +2,7 @@
 
     own = LocalConfig(config)                   # a config with a cluster, whose ports are held
     with local_ps(own, console):
-        train(program with this config)
+        ...                                     # train with this config
 
 TensorFlow cannot stop a server.  Each call starts two small ones; the memory of their variables is freed.
 """

@@ -1,7 +1,7 @@
 """Survey of a program: its model is built once, as TensorFlow itself would build it.
 
     survey = survey_program(program)
-    survey.looked_up["ads"], survey.groups[0].names, survey.sync
+    survey.looked_up["ads"], survey.groups[0].variables, survey.sync
 
 The graph is TensorFlow's own, with real variables and optimizers, so all names in it are those of a checkpoint.  It is
 never run.

@@ -1,7 +1,7 @@
 """Export of an Estimator's model as a SavedModel, which serves without this package.
 
-    path = export_saved_model(model_fn, receiver_fn, config, "/models/run1/model.ckpt-2000", "/models/run1/export")
-    path                                                                # b"/models/run1/export/1700000000"
+    checkpoint, base = "/models/run1/model.ckpt-2000", "/models/run1/export"
+    export_saved_model(model_fn, receiver_fn, config, checkpoint, base, ExportOptions())    # b".../export/1700000000"
 
 Directories are named by the time in seconds, as TensorFlow Serving expects it: the largest is served.
 """

@@ -1,7 +1,7 @@
 """Each task's configuration for a script: `TF_CONFIG`, and the classic flags where the script defines them.
 
     texts = script_texts("train.py")
-    task_flags(defined_flags(texts), cluster, "worker", 1)
+    task_flags(defined_flags(texts), ["--steps=100"], cluster, "worker", 1)
     # ["--job_name=worker", "--task_index=1", "--ps_hosts=127.0.0.1:4001", "--worker_hosts=..."]
 
 Standard library only, since the launcher uses it.

@@ -1,6 +1,6 @@
 """The functions of `tf.contrib.metrics`: metrics over many batches, whose predictions come before the labels.
 
-    names, updates = aggregate_metric_map({"auc": streaming_auc(predictions, labels)})
+    names, updates = aggregate_metric_map({"auc": contrib_metrics.streaming_auc(predictions, labels)})
 
 Each is the metric of `tf.metrics` whose labels come first.
 """

@@ -4,7 +4,7 @@
         def find(self, name): return int(name.removeprefix("n"))
         def listed(self): return ["n1", "n2"]
 
-    vars(Numbers("numbers"))        # {"n1": 1, "n2": 2, ...}
+    vars(Numbers("numbers", {}))    # {"n1": 1, "n2": 2, ...}
 
 `dir` and `vars` show every name, `import *` takes those without an underscore, and pickle and copy take the module by
 its name, as TensorFlow 1's own modules do.

@@ -1,6 +1,6 @@
 """The end of a worker's training in a script, before its session closes.
 
-    hooks = [FinishHook(is_chief, hooks), CheckpointSaverHook(...), *hooks]
+    hooks = [FinishHook(is_chief, hooks), v1.train.CheckpointSaverHook(...), *hooks]
 
 A worker whose data have ended tells every ps so.  The chief waits for the workers that still train, and then its last
 checkpoint has their updates too.

@@ -1,6 +1,7 @@
 """The classic optimizer for synchronous training, made exact.
 
-    optimizer = SyncReplicasOptimizer(GradientDescentOptimizer(0.1), replicas_to_aggregate=2, total_num_replicas=2)
+    descent = v1.train.GradientDescentOptimizer(0.1)
+    optimizer = SyncReplicasOptimizer(descent, replicas_to_aggregate=2, total_num_replicas=2)
     train_op = optimizer.minimize(loss, global_step=global_step)
     hooks = [optimizer.make_session_run_hook(is_chief)]
 

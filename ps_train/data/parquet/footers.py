@@ -1,6 +1,6 @@
 """The row groups of Parquet files, and the columns that the files have in common.
 
-    footers = read_footers(["data/day=1/a.parquet", "data/day=2/b.parquet"])
+    footers = read_footers(["data/day=1/a.parquet", "data/day=2/b.parquet"], columns=None)
     footers.groups[0].rows, footers.fields["day"]
 
 Columns of a path, as `day=1`, are columns of the data.  Fields of a struct are columns with a dot in their names.

@@ -1,6 +1,6 @@
 """The assignment policy of partitions: pure functions of the owners and the cursors that the ps hold.
 
-    keep, take = shares(owners, open_partitions(progress, count, ends), owner=2, seats)
+    keep, take = shares(owners, open_partitions(progress, count, ends), owner=2, seats=seats)
 
 Every replica that shares the partitions has a seat, and owns at most its share.  A replica with more gives the
 rest back, and others take it.  So partitions move when replicas come and go, without a leader.

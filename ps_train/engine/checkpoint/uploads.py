@@ -1,8 +1,9 @@
 """Uploads from a spool to the model directory on an object store.
 
     uploads = ChiefUploads(remote, spool, keep=5, is_held=lock.is_held)
-    with Uploader(uploads, "s3://bucket/runs/1") as uploader:   # a thread: uploads what is new, and tries again
-        uploader.flush(600)                                     # SaveError if the store does not take it in time
+    uploader = Uploader(uploads, "s3://bucket/runs/1")      # a thread: uploads what is new, and tries again
+    uploader.flush(600)                                     # SaveError if the store does not take it in time
+    uploader.close()
 
 A checkpoint goes first by its data, then its index, then TensorFlow's list, the file `checkpoint`; then those that the
 list no longer has are removed, the index first.  So a reader of the list finds whole checkpoints, wherever the chief

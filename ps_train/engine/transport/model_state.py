@@ -3,7 +3,8 @@
     state = ModelState({"mean": pulled})        # on the worker, for the length of a step
     with state.loaded():
         loss = ...                              # made with state.variables["mean"], an ordinary variable
-    state.values(after=[loss])                  # to be pushed
+    state.used(by=[loss])
+    state.values()                              # to be pushed, after the loss
 
 A step pulls the model's state with all other values, into variables of the worker.  The model reads and assigns these
 variables in the order of its own code.  Worker 0 pushes the values at the end of the step.  Each ps assigns them in the

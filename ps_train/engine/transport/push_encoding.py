@@ -1,8 +1,8 @@
 """The encoding of the pushes to one ps: which parcels are encoded, and how they travel.
 
     encoding = PushEncoding(parcels, codec, momentum_of)
-    wires, done = encoding.encode(vectors, seed)        # on the worker
-    vectors = encoding.decode(wires)                    # on the ps
+    wires, done = encoding.encode(vectors, seed, {"w": tf.float32})     # on the worker
+    vectors = encoding.decode(wires)                                # on the ps
 
 A parcel that is encoded has no header.  Where the header has a parcel of its own, it travels with an encoded one,
 because every tensor is a message.

@@ -3,7 +3,7 @@
     rack = RackRound(place, max_steps)                      # in the graph of each worker of the rack
     values = transport.pull(..., received=rack.received)    # from the aggregator, in the place of the ps
     rack.publish(versions, step)                            # the aggregator: the values of a new round
-    train, step_after = rack.visit(pushes)                  # a worker: its push, and the wait for the next round
+    train, step_after = rack.visit(pushes, replica)         # a worker: its push, and the wait for the next round
     sums = rack.sums()                                      # the aggregator: the rack's push to the ps
 
 To the ps a rack is one replica, which pushes the sum of its workers' gradients and of their examples.  The relay is a

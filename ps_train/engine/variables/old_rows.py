@@ -2,7 +2,7 @@
 
     old = OldRows("ads/part_0", [table, accumulator])
     kept = keep_old_rows(0, [(old, rows)])      # in an update, under the mutex of ps 0, before it writes these rows
-    session.run([old.prepare(), cut(0)])        # the values of this moment are to be read, while updates go on
+    session.run([old.prepare(after=[]), cut(0)])    # the values of this moment are to be read, while updates go on
     values = old.read(begin, end)               # these rows of each variable, as they were at the cut
 
 An update is told by the variable `cut` of its ps that a checkpoint is being written.  It then keeps the rows that it is

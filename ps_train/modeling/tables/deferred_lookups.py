@@ -3,7 +3,8 @@
     lookups = DeferredLookups()
     with rows_from(lookups):
         loss = ...
-    lookups.resolve(fetch(lookups.requests()))
+    requests = lookups.requests()
+    lookups.resolve(found)                  # the rows of these requests
     tf.gradients(loss, list(lookups.rows().values()))
     lookups.used()                          # which of the rows the step may update
 

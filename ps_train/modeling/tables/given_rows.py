@@ -1,8 +1,8 @@
 """Rows that a table begins with: an array, a tensor or a function of the shape gives row i to index i.
 
-    given_rows(table)               # an array, a symbolic tensor or a function; None if no row differs by its index
-    rows = whole_rows(table)        # all rows by index, an array or a tensor of the default graph
-    in_order(table, rows, numbers)  # the rows at some places of the variable
+    source = given_rows(table)      # an array, a symbolic tensor or a function; None if no row differs by its index
+    whole_rows(table, source)       # all rows by index, an array or a tensor of the default graph
+    indices_at(table, 0, 1000)      # the indices of the rows at the first thousand places of the variable
 
 The initial values of all other initializers are drawn for any range of places; see `row_order.py`.
 """

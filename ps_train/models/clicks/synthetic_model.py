@@ -4,6 +4,8 @@
     clicks = model.draw(np.random.default_rng([1, 0]), 10_000)
     model.probabilities(clicks)                     # float64 [10000], about a quarter of them clicked
 
+The logit of a click:
+
     logit = bias + sum over integers: slope * (log(1 + integer) - its mean), or the field's effect of a missing value
                  + sum over categories: an effect of the value; missing is a value like any other
                  + sum over pairs of fields: an effect of the pair of values

@@ -1,9 +1,9 @@
 """The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it.
 
-    board = Board(job, cluster, plan, recorder)
-    board.read_records(0, items)              # the heartbeat, each second, for each ps
-    board.progress(progress, counters)        # the training thread, every few seconds
-    board.status(), board.history()           # the threads of the server
+    board = Board(job, cluster, plan, recorder, "/models/run1")
+    board.read_records(0, items)                    # the heartbeat, each second, for each ps
+    board.progress(progress, counters, saves=None)  # the training thread, every few seconds
+    board.status(), board.history()                 # the threads of the server
 
 Nothing here calls a ps or waits for anything but its own lock.
 """

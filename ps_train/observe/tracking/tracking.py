@@ -3,7 +3,7 @@
     tracking = Tracking(MlflowTracker(), "mlflow", found)
     tracking.begin(lambda: tracked_run(...))          # the thread begins
     tracking.add(200, {"loss": 0.31})                 # never waits
-    tracking.end("done", {"test/auc": 0.8}, files)    # waits for a few seconds at most
+    tracking.end("done", files, within_secs=5)        # waits for five seconds at most
 
 A tracker that fails is told of in one line, and tried again.  The points of this time wait in the queue.  If it is
 full, the oldest go, and the end says how many.

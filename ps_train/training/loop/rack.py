@@ -1,6 +1,6 @@
 """A worker among those of its rack: it finds the aggregator, or is it.
 
-    member = RackMember(prepared, joined)
+    member = RackMember(..., store=store, is_stopping=stop.is_set)
     link = member.join()                    # before each session: the server to meet on
     member.begin(session, ops)              # in the new session
     member.await_values(session, ops)       # when the model is ready

@@ -1,6 +1,6 @@
 """The duties of a ps in the process of a worker, under `--ps_on_workers`.
 
-    with hosted_ps(cluster, task, job, server):
+    with hosted_ps(job, task, cluster):
         ...                             # other tasks find this process as ps i, i the replica index of the task
 
 The worker's server holds the variables and the store of a ps.  A thread writes the ps's measurements.  The process

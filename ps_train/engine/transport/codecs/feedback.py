@@ -9,7 +9,7 @@ over, and a push without a codec sends all of it.
 
     feedback = ErrorFeedback("ps_train/residual/0", codec, length)
     parts, done = feedback.encode(vector, seed, is_used)
-    sum of all decoded pushes + feedback.residual          # the sum of all vectors
+    feedback.residual                       # added to the sum of all decoded pushes it is the sum of all vectors
 """
 
 from __future__ import annotations
