@@ -5,15 +5,8 @@ any order, move to other addresses and come back.  What tasks tell each other ar
 on every ps.  No task waits for another without a deadline.
 
 Data structures: `Cluster` is the checked list of addresses.  A record is a small JSON value under a key such as
-`task/worker:1`.  A lease is a record that one process holds for a task.  The membership is the set of tasks that
+`seat/worker:1`.  A lease is a record that one process holds for a task.  The membership is the set of tasks that
 rounds wait for.
 
 It does not know models, graphs or steps, apart from their number.
-
-Files:
-
-    addresses/   Addresses: the cluster from flags, files, DNS, Slurm, Kubernetes and MPI
-    membership/  The knowledge that tasks share: records, leases, heartbeats, membership and the allocation of steps
-    sessions/    Servers, and sessions whose calls end
-    topology.py  Topology: the rack of each task, from `--rack_file` or from the `--rack` that each worker was given
 """

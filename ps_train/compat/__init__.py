@@ -8,12 +8,4 @@ Data structures: a `Program` is a model_fn, its input and its settings.  A surve
 whether the engine can train it.  An `EstimatorSpec` is what a model_fn returns.
 
 It is the last subsystem of the line: no other imports it.
-
-Files:
-
-    capture/    A model_fn on the engine: surveyed, its optimizers recorded, and handed on as a model
-    estimator/  The Estimator API: train, evaluate, predict, export.  `ps_train.estimator` shows its names
-    scripts/    A script as one task, or as all tasks of a cluster on this machine
-    tf1/        A facade of TensorFlow 1: `tf.layers`, `tf.contrib`, input data, and words for the names that are gone
-    train/      The names of `tf.train` for clusters: a server that ends, sessions that recover, an exact last step
 """

@@ -8,15 +8,6 @@ Data structures: a `Plan` says where each variable, or slice of one, lives.  A p
 that travels as one message.  A `ReceivedPush` is what arrives at a ps.  An `UpdateMode` decides when a gradient
 becomes a new value.
 
-It does not know processes, heartbeats or the training loop: it builds graphs, and others run them.
-
-Files:
-
-    checkpoint/  Checkpoints: consistent at one global step, written while workers train, restored into any number of
-                   ps
-    serving/     Exports in use: a SavedModel that predicts for arrays
-    step/        The graph of one replica: the training step, several steps in one call, and the evaluation
-    transport/   Pull and push: values to a worker, gradients to a ps, in few messages
-    updates/     Update modes: the rules by which pushed gradients become new values
-    variables/   A model's variables: found in a scratch graph, planned, created on their ps, initialized
+It does not know processes, heartbeats or the training loop: it builds graphs, and others run them.  Threads are only in
+`checkpoint/`, which reads and writes while training goes on, and in `serving/`, which follows deltas.
 """

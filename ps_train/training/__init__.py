@@ -9,9 +9,4 @@ Data structures: `Prepared` is a task before it calls another process.  `Joined`
 looks up.
 
 It does not know how a process was started, nor what the user's program looks like.
-
-Files:
-
-    loop/   The parts of a training thread: sessions, input, steps in bursts, the recovery of lost state
-    tasks/  The tasks of a job as processes: ps, worker, chief and evaluator, each from start to exit
 """

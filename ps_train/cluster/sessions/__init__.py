@@ -8,13 +8,4 @@ sessions that one thread owns and that are abandoned together; an abandoned call
 estimates the offset of each ps's clock.
 
 It does not know what a call computes.  The decisions are 0019 (refused calls) and 0020 (calls that hang).
-
-Files:
-
-    abandonable.py  Work in a separate thread that can be abandoned while a call hangs
-    calls.py        Sessions whose calls survive TensorFlow's refusals, and can be abandoned while they hang
-    exit_guard.py   Calls of TensorFlow at the end of the process
-    ps_clocks.py    The clocks of the ps, compared with this process's clock
-    ps_speed.py     The bytes a second between this process and a ps, and the weights of the ps that follow from them
-    server.py       The TensorFlow server of this process, and a session's view of the cluster
 """

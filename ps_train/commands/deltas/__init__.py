@@ -5,8 +5,4 @@ The idea: the two verbs are one line each of `engine/checkpoint/deltas`, with a 
 Data structures: none of its own.
 
 It does not know running jobs.
-
-Files:
-
-    command.py  The verbs `delta` and `apply`
 """

@@ -10,14 +10,4 @@ execution as attributes of its trial.  A `Search` is the state machine of the tr
 as it sees it.
 
 It does not know how a job trains, and has no sampler or pruner of its own.
-
-Files:
-
-    call.py         `ps_train.tune`, a study as a Python call
-    command.py      The verb `tune`
-    executions.py   Executions: jobs as child processes, and what they have written
-    reports.py      The progress line, the best trials, study.json and study.html
-    search.py       The trials that run, as a state machine without processes
-    space.py        The grammar of --space
-    study.py        Optuna's study: samplers and pruners by name, and what a trial remembers
 """

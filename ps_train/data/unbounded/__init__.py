@@ -7,12 +7,4 @@ Data structures: a `Row` has a value and an offset.  An `UnboundedSource` reads 
 reads those of one worker, and cuts them into batches.
 
 It does not know which worker owns a partition: that is in `data/shards` and `training/loop`.
-
-Files:
-
-    event_times.py         When the events of rows happened
-    growing_text_lines.py  Text files that appear in a directory while a job runs
-    kafka.py               Topics of Kafka
-    read_ahead.py          Rows that a worker has read ahead, and the batches that are cut from them
-    source.py              `UnboundedSource`, and its rows
 """

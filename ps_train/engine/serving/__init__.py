@@ -6,10 +6,4 @@ The idea: a signature has plain tensors.  A ragged or sparse feature is several 
 Data structures: an `Exported` is a loaded SavedModel.  A feature's value is a numpy array, a `Ragged` or a `Sparse`.
 
 It does not know models, jobs, files of data or training.
-
-Files:
-
-    exported.py        A loaded SavedModel: predictions for arrays, or for serialized examples
-    feature_values.py  Values of features: their conversion, their check, and rows of them
-    following.py       A served model that follows a directory of a base and its deltas
 """

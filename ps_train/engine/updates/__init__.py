@@ -12,48 +12,6 @@ on ps 0.
 
 A new mode is one file here, a new rule one class.  Transforms of gradients (clipping, L2) run on the worker before the
 push.  No module here knows how values travel.
-
-Files:
-
-    adaptation.py            The chief's hook that measures a job and changes the values that follow the measurements
-    adaptation_policy.py     The choice of values that follow measurements: batch size, wait limits, push codec
-    adapted_value.py         A number in the graph of a step that follows measurements, in a variable on ps 0; or a
-                               fixed one
-    apply_gradients.py       Application of gradients on one ps, by the optimizers that the model asks for
-    asynchronous.py          Asynchronous updates: every gradient is applied when it arrives, independently of other
-                               replicas
-    base.py                  Common interface of all update modes
-    batch_size_control.py    A batch size that follows the network: its variable on ps 0, and its way to the workers
-    bounded.py               Bounded staleness (stale synchronous parallel): asynchronous updates with a limited lead
-                               over the slowest replica
-    counter_values.py        Values of the counters of a run, which are the variables of `updates.base.RunCounters`
-    event_cut_table.py       The next cut of a stream by event time, and which partitions have reached it: variables on
-                               ps 0
-    follower_shard.py        A ps that follows the first ps's decisions about synchronous rounds (`sync_rounds.py`)
-    gradient_accumulator.py  Accumulator of a round's gradients on one ps: one vector for each parcel that replicas
-                               push
-    momentum_correction.py   Momentum on the worker, for a push codec that sends few of the values (Lin et al
-    push_guard.py            Guards of a push: functions that take the vectors of a push and return the vectors to
-                               send instead
-    quorum.py                Membership and completion of a round of synchronous updates, as pure functions of tensors
-    rack_ops.py              The operations of a worker of a rack, and the device on which its workers meet
-    rack_round.py            The rack's part of a synchronous round: its workers add up their gradients on one of
-                               them, the aggregator
-    residuals.py             The end of a training with a lossy push codec: what the pushes have left out is applied
-    run_counters.py          The counters of a whole run, in variables on ps 0; checkpoints keep some of them
-    shard_ownership.py       Ownership of data shards: a variable on ps 0 that replicas change by compare-and-set
-    shard_progress.py        The examples that a ps has used: the cursor of each data shard
-                               (`data/shards/shard_layout.py`)
-    sparse_accumulator.py    Accumulator of a round's row gradients on one ps, stored as each replica pushed them
-                               until the round is complete
-    stale_gradients.py       Rules for stale gradients: those whose values were pulled some updates ago
-    staleness.py             Summary of staleness: the number of updates made between a gradient's pull and its apply
-    sync_rounds.py           The part of a synchronous round on each ps: a replica's push, and a replica's removal
-    synchronous.py           Synchronous updates: each is the mean, weighted by examples, of one gradient from every
-                               replica of its round
-    token_gate.py            Gate on a ps at which replicas wait for a number there to grow
-    transforms.py            Gradient clipping: by value, by each variable's norm, by the global norm
-    wait_time.py             Time that steps wait for other replicas, measured on ps 0 by its own clock
 """
 
 from __future__ import annotations

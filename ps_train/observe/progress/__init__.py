@@ -6,13 +6,4 @@ Data structures: `StepFetches` are the tensors that hooks read.  `SummaryInterva
 the job, the rarer.  `EvalLog` holds the evaluations of a run.
 
 It does not know the status page; both get the same numbers.
-
-Files:
-
-    early_stop.py   Hook of the chief that ends the training when a metric of the evaluator gets no better
-                      (--early_stop)
-    eval_events.py  Results of evaluations, as the event files of an eval directory hold them
-    loss_trend.py   Rise of the loss above the lowest that a run has had
-    progress.py     The chief's progress: a line on the console every few seconds, and points in the event files
-    summaries.py    The model's own summaries and a description of the job in the chief's event file
 """

@@ -7,13 +7,4 @@ Data structures: a `Saved` is a checkpoint or a SavedModel, and `Values` reads i
 says what a delta has and what it leads from and to.
 
 It does not know models, jobs or ps: tables, slots and vocabularies are rows of variables.
-
-Files:
-
-    applying.py     A base and its deltas become the next checkpoint or SavedModel
-    chain.py        The chain of deltas of a run: a base, and deltas that lead from one of its checkpoints to another
-    difference.py   The difference of two of them, as a delta
-    manifest.py     The manifest of a delta, and the order of a chain of deltas
-    saved.py        A checkpoint or SavedModel: its values in parts, and the hash of its content
-    way.py          The way from a content to the newest one, through deltas that may lead back
 """

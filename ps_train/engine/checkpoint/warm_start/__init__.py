@@ -9,14 +9,4 @@ variable.  A `Route` is the way of a table's rows, computed for any part of them
 
 It does not know who trained the checkpoint: checkpoints of ps_train say how their tables are laid out, in others row i
 is that of id i.  Decision 0047 has the rules.
-
-Files:
-
-    choices.py     Choices: where each variable of a model begins, in a checkpoint or as new
-    name_map.py    The file of `--warm_start_map`: the names that variables have in the checkpoint, where they differ
-    routes.py      Routes: the ways of a table's rows, from their places in a checkpoint to those in the new table
-    source.py      The source of a warm start: the variables of a checkpoint or SavedModel, each whole, read in slices
-    warm_start.py  The warm start of a job: what its variables and slots take of a checkpoint, the report, and the
-                     writing
-    writing.py     Writing: values of a checkpoint into the variables on the ps, in parts of bounded size
 """
