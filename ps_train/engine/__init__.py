@@ -8,6 +8,6 @@ Data structures: a `Plan` says where each variable, or slice of one, lives.  A p
 that travels as one message.  A `ReceivedPush` is what arrives at a ps.  An `UpdateMode` decides when a gradient
 becomes a new value.
 
-It does not know processes, heartbeats or the training loop: it builds graphs, and others run them.  Threads are only in
-`checkpoint/`, which reads and writes while training goes on, and in `serving/`, which follows deltas.
+It does not know processes, heartbeats or the training loop: it builds graphs, and others run them.  Only
+`checkpoint/` (saves, restores, uploads, deltas) and `serving/` (which follows deltas) start threads.
 """
