@@ -106,7 +106,6 @@ class _Client:
     """A connection.
 
     Attributes:
-      socket: its socket.
       began: time of its begin.
       asked: time of its complete request; None before.
     """

@@ -57,7 +57,6 @@ class InterfaceAddress:
 
     Attributes:
       interface: name of the interface; "" where it is not known.
-      address: the address.
     """
 
     interface: str

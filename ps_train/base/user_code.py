@@ -367,7 +367,6 @@ class _Lasting:
     """An object that outlives the call of a function.
 
     Attributes:
-      name: its name.
       value: the object.
       owner: the name of the object whose attribute it is; "" for a global or an outer variable.
       classes: names of the owner's classes.

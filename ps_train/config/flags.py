@@ -48,7 +48,6 @@ class ParsedFlags:
     """The parsed flags.
 
     Attributes:
-      job: the job.
       task: this process's task.
       given: flags of the command line and flagfiles, passed on to children.
     """

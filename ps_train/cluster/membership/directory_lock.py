@@ -78,9 +78,6 @@ class DirectoryLock:
       directory: the directory, which exists.
       task: name of the task of this process.
       lease_secs: seconds after which a silent holder loses the lock.
-
-    Attributes:
-      directory: the directory.
     """
 
     def __init__(self, directory: str, task: str, lease_secs: float) -> None:

@@ -45,7 +45,6 @@ class PlannedJob:
     """The plan of a job and its sizes in bytes.
 
     Attributes:
-      plan: the plan.
       state_bytes: variables, slots and counters on each ps.
       checkpoint_bytes: one checkpoint.
       ps_memory: of each ps, an estimate: of its process, or of what it adds to the process of a worker.

@@ -46,7 +46,6 @@ class DoctorRecord(Record):
     """The facts that a doctor publishes.
 
     Attributes:
-      task: its task.
       host, pid: where it runs.
       versions: name to version.
       cores: processors that it may use.
@@ -71,7 +70,6 @@ class PsMeasurement:
 
     Attributes:
       name: the ps, or the worker.
-      address: its address.
       answer: the kind of answer at the address.
       text: the answer in words.
       record: what its doctor published.
@@ -123,7 +121,6 @@ class DoctorServer:
     Args:
       record: published in the store.
       address: the task's address.
-      job: the job.
     """
 
     def __init__(self, record: DoctorRecord, address: Address, job: Job) -> None:

@@ -89,7 +89,6 @@ class Child:
 
     Attributes:
       name: name of the task, `ps:0`.
-      process: the process.
       output: what it has printed.
       reader: the thread that reads its output.
     """

@@ -37,7 +37,6 @@ class ParquetData(Data):
     """Rows of Parquet files; a part is a row group, or a run of its rows.
 
     Args:
-      files: the files.
       spec: has the defaults.
       features: what a model takes of them.
       extra: further columns that must be there.
@@ -100,11 +99,7 @@ class _ParquetRows(Rows):
 
 
 class RecordData(Data):
-    """Records of TFRecord files; a part is a run of records, or a compressed file.
-
-    Args:
-      files: the files.
-    """
+    """Records of TFRecord files; a part is a run of records, or a compressed file."""
 
     columns = None
     is_of_examples = True

@@ -75,7 +75,6 @@ class Scoring:
     """A plan with its model, its data and the format of its result.
 
     Args:
-      plan: the plan.
       threads: threads of the model; 0: as many as cores.
 
     Attributes:

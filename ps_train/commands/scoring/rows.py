@@ -82,7 +82,6 @@ class Data(abc.ABC):
     """The rows of some files.
 
     Attributes:
-      files: the files.
       parts: number of parts.
       columns: names of all columns; None: each row has its own.
       is_of_examples: True if the rows are serialized `tf.train.Example`s.

@@ -112,7 +112,6 @@ class CellData(_LineData):
     """Rows of csv and tsv.  A tsv has no quotes, so a quote is a character there.
 
     Args:
-      files: the files.
       kind: "csv" or "tsv".
       spec: has the header, the defaults and the types.
       features: what a model takes of them.
@@ -337,7 +336,6 @@ class JsonData(_LineData):
     """Rows of JSON, an object a line; each has the columns that it has.
 
     Args:
-      files: the files.
       spec: has the defaults and the types.
       features: what a model takes of them.
       as_texts: True to carry all values as texts of JSON, for a result of JSON.

@@ -135,7 +135,6 @@ class JobExecution:
     """A job of a trial, and its evaluator if it has one.
 
     Args:
-      directory: its directory.
       objective: name of the metric.
       job: starts the job.
       evaluator: starts the evaluator; None for none.

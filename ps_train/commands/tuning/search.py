@@ -72,7 +72,6 @@ class Search:
     """The trials of a study that run in this process.
 
     Args:
-      study: the study.
       start: starts an execution, given the trial and the number of the execution.
       trials: the number of trials of all tuners at which none begins.
       parallel: trials at a time.

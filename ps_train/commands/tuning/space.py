@@ -91,7 +91,6 @@ class Choices:
 
     Attributes:
       name: the flag, or `model_arg.NAME`.
-      values: the values.
     """
 
     name: str

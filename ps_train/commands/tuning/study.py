@@ -91,7 +91,6 @@ class TunedTrial:
     """A trial of a study that has ended.
 
     Attributes:
-      number: its number.
       state: "complete", "pruned" or "failed".
       value: mean of the objective over its executions; the last intermediate value of a pruned trial; None without one.
       spread: the standard deviation over its executions; None unless it is complete.
@@ -182,7 +181,6 @@ class Study:
     """Optuna's study of one command.
 
     Args:
-      settings: its settings.
       space: the flags that it chooses.
       functions: the functions of the space.
 

@@ -46,7 +46,6 @@ class CapturedModel(Model):
     """The model of an Estimator program.
 
     Args:
-      program: the program.
       survey: what it does.
       is_chief: True in the process of the chief.
     """

@@ -34,7 +34,6 @@ class Evaluation:
     """The result of an evaluation.
 
     Attributes:
-      checkpoint_path: the checkpoint.
       metrics: result of `Estimator.evaluate`.
       exports: results of the exporters.
     """
@@ -48,7 +47,6 @@ class CheckpointEvaluator:
     """Evaluates each checkpoint once, and calls the exporters.
 
     Args:
-      estimator: the Estimator.
       eval_spec: settings of the evaluation.
       max_steps: the global step at which training ends; None: no limit.
       now: returns the seconds of a monotonic clock.

@@ -36,7 +36,6 @@ class EvaluatorLoop:
     """Evaluates checkpoints as they appear.
 
     Args:
-      estimator: the Estimator.
       eval_spec: settings of the evaluation.
       max_steps: the global step at which training ends; None: no limit.
       now: returns the seconds of a monotonic clock.

@@ -21,7 +21,6 @@ class TrainingExecutor:
     """A training with its evaluations, in one process or as any task of a cluster.
 
     Args:
-      estimator: the Estimator.
       train_spec: data, end and hooks of the training.
       eval_spec: data, times and exporters of the evaluation.
       train_hooks: further hooks of the training.

@@ -521,7 +521,6 @@ class MovingAverageOptimizer(v1.train.Optimizer):
 
     Args:
       opt: the other one.
-      average_decay: decay of the averages.
       num_updates: the number of updates so far, which lowers the decay at the begin; None: it is not lowered.
       sequential_update: whether the averages wait for the update of the variables.
     """

@@ -25,8 +25,6 @@ class Predictor:
       fetch_tensors: name to tensor of an output.
 
     Attributes:
-      session: the session.
-      graph: its graph.
       feed_tensors: the inputs.
       fetch_tensors: the outputs.
     """

@@ -32,7 +32,6 @@ class DataSet:
     """Images and labels in an order that changes with each epoch.
 
     Args:
-      images: the images.
       labels: their labels.
       seed: of the order; None: another one in each process.
     """

@@ -41,7 +41,6 @@ class SyncReplicasOptimizer(v1.train.SyncReplicasOptimizer):
       total_num_replicas: the number of workers; None: as many as gradients.  The cluster of the process's server counts
         where there is one.
       variable_averages: an `ExponentialMovingAverage` to update after each update, or None.
-      variables_to_average: its variables.
       use_locking: as of every optimizer.
       name: of the operations.
       replica_id: not used; programs of TensorFlow before 1.0 name their task here.

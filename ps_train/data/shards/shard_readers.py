@@ -141,12 +141,6 @@ class PartitionReader(Reader):
 
     An assignment is one batch, whose rows have been read before.  A cursor is one more than an offset, and 0 before
     a partition is begun.
-
-    Args:
-      source: the source.
-
-    Attributes:
-      source: the source.
     """
 
     def __init__(self, source: UnboundedSource) -> None:

@@ -21,7 +21,6 @@ class EventTimes:
     """The event times of a source's rows.
 
     Args:
-      source: the source.
       clock: returns seconds since 1970.
     """
 

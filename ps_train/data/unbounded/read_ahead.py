@@ -60,7 +60,6 @@ class _Read(NamedTuple):
     """A row that is read.
 
     Attributes:
-      row: the row.
       arrival: when it arrived, in seconds of a monotonic clock.
       time: its event time, ms since 1970; minus infinity if it is not trained on, or no event times are used.
     """
@@ -123,7 +122,6 @@ class ReadAhead:
     """The rows that one worker reads ahead.
 
     Args:
-      source: the source.
       batch_size: most rows in a batch.
       max_wait_secs: seconds that a row waits for others before a smaller batch is cut.
       patience_secs: seconds that the source may be unreachable.

@@ -77,7 +77,6 @@ class UnboundedSource(Stream):
 
     Attributes:
       most_partitions: number of partitions that the source may ever have; the checkpoint has room for so many.
-      lag_unit: unit of `lag`.
     """
 
     most_partitions = 1024

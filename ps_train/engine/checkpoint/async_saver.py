@@ -54,7 +54,6 @@ class _SessionSaves:
       written: step of each written checkpoint of which the listeners do not know yet, or its error.
       told: the same for those of which they know, and which are not reported yet.
       telling: lock under which one thread at a time tells the listeners that a checkpoint is written.
-      session: the session.
     """
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)

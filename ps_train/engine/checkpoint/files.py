@@ -108,7 +108,6 @@ class _Call(NamedTuple):
       by_chief: operation that does it with the chief's files.
       by_ps: operation that does it with the files of the ps; None for slices of several ps.
       ps: index of the ps; -1 for slices of several ps.
-      feeds: its feeds.
       optional_key: the call is made only if the checkpoint has this key; "" for always.
       keys: string tensor of the keys, fed for a checkpoint that may have others; None if they are always the same.
       entries: the entries of these keys.

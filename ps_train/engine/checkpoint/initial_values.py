@@ -39,7 +39,6 @@ class InitialValues:
     """The values and the operations that write them, in the default graph.
 
     Args:
-      model_variables: the variables of the model.
       plan: the places of these variables.
       variables: slice name to variable.
       device: device of the chief.

@@ -20,7 +20,6 @@ class SaveListeners:
     """The listeners of the chief's checkpoints.
 
     Args:
-      listeners: the listeners.
       stop: called with the name of a listener that requests the end of the training.
 
     Raises:

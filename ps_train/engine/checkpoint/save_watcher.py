@@ -32,7 +32,6 @@ class SaveWatcher:
     Args:
       hook: the hook that knows which checkpoints are due.
       step: int64 scalar, the global step.
-      session: the session.
       should_stop: returns True when the process ends, and makes its last checkpoint itself.
     """
 

@@ -23,11 +23,7 @@ from ps_train.engine.variables.variables import CheckpointEntry, read_in_one
 
 
 class SavingGraph:
-    """A graph with the variables of another one.
-
-    Attributes:
-      graph: the graph.
-    """
+    """A graph with the variables of another one."""
 
     def __init__(self) -> None:
         self.graph = tf.Graph()

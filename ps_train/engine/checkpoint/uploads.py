@@ -73,7 +73,6 @@ class ChangedFiles:
 
     Args:
       remote: the directory on the store.
-      spool: the spool.
       is_chosen: returns True for the name of a file that is uploaded.
     """
 
@@ -258,7 +257,6 @@ class Uploader:
     """The thread that makes the rounds of uploads, and tries again after errors of the store.
 
     Args:
-      uploads: the uploads.
       url: the directory on the store, for lines about it.
       on_lost: called with the error if another process has taken the directory over.
     """

@@ -51,7 +51,6 @@ class Feature:
     """A feature as a signature takes it.
 
     Attributes:
-      name: its name.
       kind: "dense", "ragged" or "sparse".
       dtype: of its values.
       row_shape: shape of a row of a dense feature, with None for any size; None: any shape.

@@ -44,7 +44,6 @@ class PulledInputs:
     Attributes:
       values: variable name to its whole pulled value, for trainable variables and those that the model assigns.
       variables: name to variable, for all others.
-      model_variables: the variables of the model.
       fetch: function that fetches the rows of tables.
       vocabularies: functions on open vocabularies.
       step: int64 scalar, the global step at the time of the pull.

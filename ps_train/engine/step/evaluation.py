@@ -81,7 +81,6 @@ class EvalGraph:
     """A graph with a model's metrics on its test data.
 
     Attributes:
-      graph: the graph.
       batches: the batches of the test data.
       metrics: name to `(value, update)`, as the model returns them.
       count: local variable with the number of examples that the metrics are of.

@@ -94,7 +94,6 @@ class _UsersHook(v1.train.SessionRunHook):
     OutOfRangeError ends the training, as in a MonitoredSession.
 
     Args:
-      hook: the hook.
       stop: called when the hook requests a stop.
     """
 

@@ -37,7 +37,6 @@ class TrainStep:
     """A replica's training graph, and the operations and tensors that its worker runs and fetches.
 
     Attributes:
-      graph: the graph.
       worker: the worker's part.
       ps: the ps's part.
       ops: the operations of the step, made by the update mode.

@@ -143,7 +143,6 @@ class _StepTemplate(Template):
     """The nodes of a whole step.
 
     Args:
-      step: the step.
       num_ps: number of ps.
     """
 

@@ -25,7 +25,6 @@ class PullEncoding:
     """The encoding of pulled values.
 
     Attributes:
-      codec: the codec.
       seed: seed of random choices, the same on all workers: workers that read the same values get the same numbers.
     """
 

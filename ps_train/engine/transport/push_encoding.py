@@ -28,12 +28,10 @@ class PushEncoding:
 
     Args:
       parcels: the parcels, of which the last has the header if no other one has it.
-      codec: the codec.
       momenta: variable name to momentum, for those whose velocity the worker adds up.
 
     Attributes:
       ps: index of the ps.
-      parcels: the parcels.
       feedback: index of each encoded parcel to what it has not sent yet.
       examples: float32 scalar variable on the worker, examples of the last push; 0 if nothing is left out.
     """

@@ -56,7 +56,6 @@ class Vocabulary:
 
     Args:
       piece: the slice of the table's rows.
-      table: the table.
       variables: the slice's variables by the part of their name after the table's name; "" for the rows.
       seed: seed of the table's initial values.
       training: True if pulls return the future rows of ids that the step will admit.

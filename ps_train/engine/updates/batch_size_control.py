@@ -111,9 +111,6 @@ class WorkerBatchSize:
 class BatchSize:
     """The size of a worker's batches in the graph of its step: fixed, as --batch_size gives it.
 
-    Args:
-      job: the job.
-
     Attributes:
       of_input: what the input makes batches of.
       saved: variables on ps 0 that belong into a checkpoint.
@@ -135,7 +132,6 @@ class FollowingBatchSize(BatchSize):
     """A size that follows the network.
 
     Args:
-      job: the job.
       ahead: see `DynamicBatches`.
     """
 

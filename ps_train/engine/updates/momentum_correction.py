@@ -57,7 +57,6 @@ class WithoutMomentum:
     """The optimizers of a model, in which some slices have gradient descent in place of momentum.
 
     Args:
-      model: the model.
       slices: names of the slices.
     """
 

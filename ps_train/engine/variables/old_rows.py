@@ -132,7 +132,6 @@ class OldRows:
 
     Attributes:
       name: see above.
-      variables: the variables.
       rows: number of rows.
       row_bytes: bytes of a row of all variables together.
     """

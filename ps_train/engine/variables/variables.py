@@ -271,7 +271,6 @@ class OptimizerVariable:
     """A variable that an optimizer has made.
 
     Attributes:
-      variable: the variable.
       name: the name that the optimizer gave it; see `given_names`.
     """
 

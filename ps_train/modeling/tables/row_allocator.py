@@ -53,7 +53,6 @@ class RowAllocator:
       variables: the vocabulary's variables of the slice.
       first_group: first group of the table that the ps holds.
       groups: number of groups that the ps holds.
-      table: the table.
       keep: makes the operation that keeps rows (int64 [n]) for a checkpoint before they are written; None: no
         operation.
 

@@ -39,7 +39,6 @@ class Profile:
 
     Args:
       text: the flag, STEP:COUNT; "" for no profile.
-      task: this task.
       others: the other workers; the chief joins their records with its own.
       directory: of the chief's trace; "" for other tasks.
       targets: returns the present TensorFlow target of each ps.

@@ -23,7 +23,6 @@ class SummaryHook(v1.train.SessionRunHook):
 
     Args:
       summaries: string tensors, each a serialized Summary.
-      job: the job.
       step: int64 scalar, the global step after the update.
       next_step: returns the global step that the next call is expected to reach.
       progress: the hook that has the event file.

@@ -89,7 +89,6 @@ class Board:
     """The state of a job.  Safe to use from several threads.
 
     Args:
-      job: the job.
       cluster: its tasks at the start.
       plan: placement of the variables.
       recorder: has the events and log lines.

@@ -50,7 +50,6 @@ class JobObserver:
     """Observer of one job.
 
     Args:
-      job: the job.
       cluster: its tasks.
       plan: placement of the variables.
       recorder: events and log lines.

@@ -35,7 +35,6 @@ class EventCuts:
     Args:
       table: the cut and the marks on ps 0.
       client: the chief's client of the source.
-      job: the job.
       directory: the model directory.
       save: saves a checkpoint in a session; returns its step, and raises SaveError.
       tell: gets a line about each cut.

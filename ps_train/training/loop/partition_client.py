@@ -51,11 +51,7 @@ class PartitionClient(OwnershipClient):
     Args:
       step: the training graph, whose data are an unbounded source.
       replica: the replica of this worker.
-      job: the job.
       restart: restarts the input.
-
-    Attributes:
-      source_name: name of the source.
     """
 
     def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:

@@ -67,13 +67,11 @@ class RackMember:
     """One worker of a rack.
 
     Args:
-      job: the job.
       rack: name of the rack.
       workers: its workers, by rank.
       task: this worker.
       host: the host by which others reach this process.
       port: on which it serves as the aggregator; 0 for a free one.
-      process_id: of this process.
       store: of ps 0.
       is_stopping: returns True when this process ends.
     """

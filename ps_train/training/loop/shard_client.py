@@ -56,7 +56,6 @@ class OwnershipClient(abc.ABC):
     Args:
       step: the training graph, built with dynamic sharding.
       replica: the replica of this worker.
-      job: the job.
       restart: restarts the input.
     """
 

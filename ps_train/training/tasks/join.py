@@ -67,7 +67,6 @@ class JoinedAsChief(Joined):
     Attributes:
       membership: the monitor of the replicas.
       observer: the observer of the job.
-      model_directory: the model directory.
     """
 
     membership: MembershipMonitor

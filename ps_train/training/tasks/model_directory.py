@@ -47,7 +47,6 @@ class ModelDirectory:
     Attributes:
       path: the local directory in which the chief works.
       name: the directory as messages name it.
-      lock: its lock.
       uploads: the uploads from `path`; None if it is the model directory itself.
       uploader: their thread.
     """

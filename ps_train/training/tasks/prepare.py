@@ -52,8 +52,6 @@ class Prepared:
     """A training task before it calls another process.
 
     Attributes:
-      job: the job.
-      task: this task.
       cluster: the cluster at the start of this task.
       model: the user's model.
       source: its training data.

@@ -44,7 +44,6 @@ class AllWorkersGoneDetector:
     """Detector of the absence of all workers; a pure function of the store's records and the time.
 
     Args:
-      job: the job.
       now: seconds of a monotonic clock.
     """
 
@@ -73,11 +72,7 @@ class AllWorkersGoneDetector:
 
 
 class ScriptsEndDetector:
-    """Detector of the end of a program that trains as a script does: its chief ends without an outcome.
-
-    Args:
-      job: the job.
-    """
+    """Detector of the end of a program that trains as a script does: its chief ends without an outcome."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

@@ -26,7 +26,6 @@ class EvalResult(NamedTuple):
     Attributes:
       status: one of EvalStatus.
       metrics: result of `Estimator.evaluate`; None without an evaluation, as is checkpoint_path.
-      checkpoint_path: the checkpoint.
     """
 
     status: str

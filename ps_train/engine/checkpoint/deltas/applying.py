@@ -50,7 +50,6 @@ class Delta:
 
     Attributes:
       folder: its directory.
-      manifest: its manifest.
 
     Raises:
       ConfigError: the directory is not a delta.

@@ -37,7 +37,6 @@ class ErrorFeedback:
 
     Args:
       name: name of the variables, unique on the worker.
-      codec: the codec.
       length: length of the vectors.
       momentum: adds up velocities of this momentum; None: adds up the vectors themselves.
 
