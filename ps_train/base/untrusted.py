@@ -98,7 +98,7 @@ def parse_json(text: str | bytes, most_bytes: int = MOST_BYTES, finite: bool = T
     """Parses a JSON text.
 
     Args:
-      text: the text.
+      text: a str, or bytes of one.
       most_bytes: its largest length.
       finite: refuse NaN and infinite numbers too.
 

@@ -258,7 +258,7 @@ def remedy(error: BaseException, inputs: Mapping[str, Any]) -> str:
     """Returns what helps against an error of TensorFlow in the user's code; "" if that is not known.
 
     Args:
-      error: the error.
+      error: as TensorFlow raised it.
       inputs: the tensors of the batch by name: "labels", "feature age".
     """
     text = str(error)

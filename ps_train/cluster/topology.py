@@ -166,7 +166,7 @@ def rack_port_of(job: Job, cluster: Cluster, task: Task) -> int:
     """Returns the port on which a worker serves as the aggregator of its rack: `rack_port` for the first one of a host.
 
     Args:
-      job: the job.
+      job: has `rack_port`.
       cluster: its tasks.
       task: the worker.
 

@@ -36,7 +36,7 @@ def job_field(
     """Returns a dataclass field that is a flag.
 
     Args:
-      default: the default.
+      default: the value without the flag.
       section: heading of the flag in the help text.
       help: help of the flag.
       check: check of the value.

@@ -46,7 +46,7 @@ def local_path(name: str, value: str, source: str) -> str:
 
     Args:
       name: the flag.
-      value: its value.
+      value: as the user wrote it.
       source: ` (from the command line)`, for errors.
 
     Raises:

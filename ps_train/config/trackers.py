@@ -61,7 +61,7 @@ def flag_sources(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """Returns the sources of the flags that the user gave; those of arguments as `model_arg.NAME`.
 
     Args:
-      job: the job.
+      job: its own `sources` count where no launcher has told them.
       environ: the environment of this process.
     """
     try:

@@ -30,7 +30,7 @@ class WaitLimits(Bounds):
         """Returns the bounds of a value of --backup_workers; `auto` reaches a tenth of the workers, rounded up.
 
         Args:
-          value: the value.
+          value: a number or `auto`.
           workers: number of workers of the job.
 
         Raises:

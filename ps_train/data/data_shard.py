@@ -29,7 +29,7 @@ def equal_runs(sizes: Sequence[int], shard: DataShard) -> Iterator[tuple[int, in
 
     Args:
       sizes: the sizes of the sequences, such as bytes or records of files.
-      shard: the shard.
+      shard: its index, and how many there are.
     """
     total, before = sum(sizes), 0
     first, last = (total * index // shard.count for index in (shard.index, shard.index + 1))

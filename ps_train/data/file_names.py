@@ -56,7 +56,7 @@ def literal_start(pattern: str, exists: Callable[[str], bool] = gfile.exists) ->
     """Returns a pattern in which the longest beginning that exists as a file or directory stands for itself.
 
     Args:
-      pattern: the pattern.
+      pattern: may have `*`, `?` and `[...]`.
       exists: returns True if there is a file or directory of a name.
     """
     start = pattern

@@ -87,7 +87,7 @@ def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.dat
     The reader's errors are left out, because they name no file.  The last element checks that all has been read.
 
     Args:
-      part: the part.
+      part: of one file.
       has_selections: False for whole files, to which every selection would add time for each record.
       chunk: most records in an element.
     """

@@ -152,7 +152,7 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
 
     Args:
       name: one of the names that --optimizer accepts; an `OptimizerName` brings the arguments along.
-      learning_rate: the learning rate.
+      learning_rate: a float, or a float32 scalar tensor.
 
     Raises:
       ConfigError: there is no optimizer of this name, or it does not take an argument.

@@ -237,7 +237,7 @@ def keys_of(table: Table, ids: Any) -> tf.Tensor:
     in an open vocabulary has a hash of 64 bits.
 
     Args:
-      table: the table.
+      table: its kind decides what a key is.
       ids: whole numbers or strings of any shape.
 
     Raises:

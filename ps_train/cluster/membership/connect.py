@@ -90,7 +90,7 @@ def connect_all_ps(
 
     Args:
       resolver: gives the current addresses of the ps.
-      task: this task.
+      task: the one that connects.
       shared: the job's fields that all tasks share.
       timeout_secs: for all ps together.
 
@@ -136,7 +136,7 @@ def check_identity(identity: Identity, expected: str, address: str, task: str, s
       identity: as the ps published it.
       expected: the name of the ps in the host lists of `task`.
       address: of the ps, for messages.
-      task: this task.
+      task: the one that connects, such as "worker:1".
       shared: the job's fields that all tasks share.
     """
     if identity.task != expected:

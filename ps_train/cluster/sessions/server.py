@@ -41,8 +41,8 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
 
     Args:
-      address: the address.
-      job: the job.
+      address: of this task.
+      job: says if the port may be public.
       cpus: number of CPU devices; they share the processors.
 
     Raises:
@@ -72,7 +72,7 @@ def start_rack_server(host: str, port: int, job: Job) -> tuple[v1.train.Server, 
     Args:
       host: the host by which they reach this process.
       port: its port; 0 for a free one.
-      job: the job.
+      job: says if the port may be public.
 
     Returns:
       The server, which must be kept, and its address.
@@ -152,7 +152,7 @@ def device_of(task: Task, cluster: Cluster | None = None) -> str:
     """Returns the TensorFlow device name of a task.
 
     Args:
-      task: the task.
+      task: with its index.
       cluster: the cluster; None stands for one whose ps are processes of their own.
     """
     job_name, index = _session_task(task, cluster)

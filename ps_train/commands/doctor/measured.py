@@ -95,7 +95,7 @@ def weights_finding(found: Sequence[PsMeasurement], job: Job) -> list[Finding]:
 
     Args:
       found: the measurements of all ps.
-      job: the job.
+      job: has the present `ps_weights`.
     """
     rates = [min(one.pull, one.push) for one in found if one.pull and one.push]
     weights = weights_of(rates) if len(rates) == len(found) else ""

@@ -96,7 +96,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
 
     Args:
       job: the job, with host lists.
-      cluster: its cluster.
+      cluster: of these host lists.
     """
     empty = own_memory_bytes()
     model = load_model(job.model, job.model_arguments(), job.sources)

@@ -159,7 +159,7 @@ def measure_all(
     """Waits for some tasks and measures the ways to them; ends within the waiting time and some seconds.
 
     Args:
-      job: the job.
+      job: its shared fields must be those of the other tasks.
       cluster: the host lists.
       own: the record of this doctor.
       server: this task's server, with which throughput is measured; None without one.

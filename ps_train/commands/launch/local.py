@@ -32,7 +32,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     """Runs the job as child processes; returns its exit code.
 
     Args:
-      job: the job.
+      job: addresses and model_dir are chosen where it has none.
       arguments: the user's flags, passed on to the children.
       environ: the environment of the children.
       console: receives the output.

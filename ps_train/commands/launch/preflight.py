@@ -69,7 +69,7 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
     """Checks the job of a cluster on this machine.
 
     Args:
-      job: the job.
+      job: with the model's path and arguments.
       has_job_name: False if the user did not say which task this process is.
 
     Raises:

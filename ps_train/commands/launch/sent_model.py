@@ -77,7 +77,7 @@ def write_function(function: Callable[..., Any], directory: str, path: str) -> s
     """Adds a function to the module that `write_model` wrote, or finds it in the model's own; returns its name.
 
     Args:
-      function: the function.
+      function: its name becomes one of the module; that of a lambda is `space`.
       directory: directory of the module.
       path: the path of the model, `module:Class`.
 

@@ -58,7 +58,7 @@ def hooks_of(program: Program, spec: Any, is_chief: bool) -> list[v1.train.Sessi
     """Returns the training hooks of a task, without those that do nothing, or save in the engine's place.
 
     Args:
-      program: the program.
+      program: has hooks of its own.
       spec: the EstimatorSpec of its model_fn.
       is_chief: adds the chief's own.
     """

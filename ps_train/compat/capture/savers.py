@@ -104,7 +104,7 @@ def saving_of(program: Program, spec: Any, savers: Sequence[v1.train.Saver]) -> 
     """Returns how a program saves.
 
     Args:
-      program: the program.
+      program: has the model_dir, and hooks of its own.
       spec: the EstimatorSpec of its model_fn, in the current graph.
       savers: those that the model_fn has built.
 

@@ -63,7 +63,7 @@ def make_stop_at_checkpoint_step_hook(
     """Returns the hook that ends the training at exactly a step, which the last checkpoint has.
 
     Args:
-      estimator: an Estimator.
+      estimator: not used.
       last_step: the global step.
       wait_after_file_check_secs: not used; workers do not wait for a file.
     """

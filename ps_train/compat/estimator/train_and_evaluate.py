@@ -43,7 +43,7 @@ def train_and_evaluate(
     has ended, the process of a ps ends, and all other tasks return.
 
     Args:
-      estimator: the Estimator.
+      estimator: of any class with the methods of `EstimatorLike`.
       train_spec: data, end and hooks of the training.
       eval_spec: data, times and exporters of the evaluation.
 
@@ -83,7 +83,7 @@ def run_task(
     """Does this task's part, as `train_and_evaluate`, whose arguments are checked.
 
     Args:
-      estimator: the Estimator.
+      estimator: its config says what this task is.
       train_spec: data, end and hooks of the training.
       eval_spec: data, times and exporters of the evaluation.
       listener: told of the evaluations, which it may end.

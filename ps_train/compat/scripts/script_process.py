@@ -28,7 +28,7 @@ def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: b
 
     Args:
       script: its path, or the name of a module.
-      arguments: its arguments.
+      arguments: become `sys.argv[1:]`.
       compat: gives it the facade of TensorFlow 1's modules.
       is_module: runs a module of the working directory or of an installed package, as `python -m` does.
     """

@@ -40,8 +40,8 @@ def load_csv_with_header(filename: str, target_dtype: Any, features_dtype: Any, 
 
     Args:
       filename: its path.
-      target_dtype: of the target.
-      features_dtype: of the features.
+      target_dtype: of the returned `target`, one column.
+      features_dtype: of the returned `data`, all other columns.
       target_column: the place of the target in a row.
     """
     with v1.gfile.Open(filename) as file:

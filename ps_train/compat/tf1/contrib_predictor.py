@@ -104,7 +104,7 @@ def from_estimator(
     """Returns the function of an Estimator's newest checkpoint.
 
     Args:
-      estimator: the Estimator.
+      estimator: is exported into a temporary directory.
       serving_input_receiver_fn: makes the inputs, as for an export.
       output_key: the key of the export_outputs; None: that of serving.
       graph: as of `from_saved_model`.

@@ -170,7 +170,7 @@ def _found(owner: types.ModuleType, name: str, homes: Sequence[Any]) -> Any:
 
     Args:
       owner: the module whose name it is.
-      name: the name.
+      name: the last part of its dotted name.
       homes: the modules.
 
     Raises:

@@ -53,7 +53,7 @@ def agree(task: Any, graph: tf.Graph, may_tell: bool) -> bool:
 
     Args:
       task: this process's task.
-      graph: the graph.
+      graph: of this process's session.
       may_tell: writes those of the graph if no task has come yet.
 
     Returns:
@@ -87,7 +87,7 @@ def described(task: str, graph: tf.Graph) -> ScriptVariables:
 
     Args:
       task: name of the task.
-      graph: the graph.
+      graph: of the task's session.
     """
     local = {variable.op.name for variable in graph.get_collection(v1.GraphKeys.LOCAL_VARIABLES)}
     found: dict[str, tf.Operation] = {}

@@ -15,7 +15,7 @@ def named_tasks(graph: tf.Graph, own: str) -> list[str]:
     """Returns the devices, without their types, of tasks that are neither a ps nor the own one; sorted.
 
     Args:
-      graph: the graph.
+      graph: its operations name their devices.
       own: the device of the process's own task.
     """
     any_own = tf.DeviceSpec(job=tf.DeviceSpec.from_string(own).job).to_string()

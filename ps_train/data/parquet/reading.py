@@ -32,7 +32,7 @@ def read_run(
 
     Args:
       group: the row group of the run.
-      run: the run.
+      run: first row in the group, and number of rows.
       columns: names of the columns to read.
       texts: names of those that are read as dictionaries if their encoding allows it.
       most_rows: most rows of a batch; 0: CHUNK_ROWS.

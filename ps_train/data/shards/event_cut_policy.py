@@ -32,7 +32,7 @@ def reached(marks: IntArray, progress: IntArray, partition: int, next_cut: int) 
     Args:
       marks: see above.
       progress: int64 [ps, partitions], the cursors.
-      partition: the partition.
+      partition: number of the partition, from 0.
       next_cut: event time of the cut; 0 while none is chosen, where every mark counts.
 
     Returns:

@@ -392,7 +392,7 @@ class Checkpoints:
         """Restores the newest undamaged checkpoint and returns its step, or None without any.
 
         Args:
-          session: the session.
+          session: of the graph of the step.
           only: the ps whose variables are restored; None: all.
 
         Raises:

@@ -93,7 +93,7 @@ def value_of(feature: Feature, given: Any) -> Any:
     """Returns the value of a feature: a numpy array, a Ragged or a Sparse.
 
     Args:
-      feature: the feature.
+      feature: has the dtype, the shape and the kind that are allowed.
       given: an array, a tensor, a list of lists, or a value as this function returns it.
 
     Raises:

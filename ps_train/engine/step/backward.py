@@ -205,7 +205,7 @@ def _has_lasting_effect(result: _BatchGradients, tower: _Tower, first: int, towe
 
     Args:
       result: the result of a tower.
-      tower: the tower.
+      tower: has the state that it may assign.
       first: index of the tower's first operation in the graph.
       towers: all towers.
     """

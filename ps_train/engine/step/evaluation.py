@@ -119,7 +119,7 @@ def build_eval_graph(
     Args:
       model: the user's model.
       source: the test split.
-      model_variables: the variables of the model.
+      model_variables: as traced for the training.
       plan: the ps of each variable.
       worker_device: device of the worker that evaluates.
       shard: the shard of the test split to score.
@@ -204,7 +204,7 @@ def run_batches(session: v1.Session, eval_graph: EvalGraph, limit: EvalLimit | N
 
     Args:
       session: a session of the graph.
-      eval_graph: the graph.
+      eval_graph: has the batches and the metrics.
       limit: the end of scoring data of an unknown number; None: their end.
 
     Raises:

@@ -67,7 +67,7 @@ def with_lookups(
 
     Args:
       fetch: function that fetches rows of tables.
-      model_variables: the variables of the model.
+      model_variables: has the tables that may be looked up.
       dtype: the dtype in which the model gets the rows.
       device: the device of the rows; "" for that of the first lookup.
       vocabularies: functions on open vocabularies.

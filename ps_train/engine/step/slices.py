@@ -127,7 +127,7 @@ def slice_numbers(keys: tf.Tensor, slices: Slices) -> tf.Tensor:
 
     Args:
       keys: result of `slice_keys`, string [batch].
-      slices: the slices.
+      slices: their order gives the numbers.
     """
     own = tf.constant(slices.keys(), tf.string, [len(slices.values)])
     is_of = tf.concat([tf.equal(keys[:, tf.newaxis], own), tf.ones_like(keys[:, tf.newaxis], tf.bool)], axis=1)
@@ -142,7 +142,7 @@ def slice_metrics(
     Args:
       model: the user's model.
       build: its construction, in which `metrics()` has been called already.
-      slices: the slices.
+      slices: the field, and its values that have metrics.
       batches: the batches of the test data.
       outputs: the model's outputs.
       given: see `slice_keys`.

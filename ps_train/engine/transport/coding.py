@@ -81,7 +81,7 @@ class Coding:
         """Returns the parcels in which slices of one ps are pulled.
 
         Args:
-          slices: the slices.
+          slices: those of this ps.
           ps: index of the ps.
           state: names of the variables that the model assigns itself.  It adds to them, where rounding would add up.
         """
@@ -127,7 +127,7 @@ def coding_of(job: Job, replica: int, momenta: Mapping[str, Momentum], number: t
     """Returns the encoding that the job asks for, of one replica.
 
     Args:
-      job: the job.
+      job: names the codecs and the compute dtype.
       replica: index of the replica.
       momenta: variable name to momentum, for variables whose velocity the worker adds up.
       number: int64 scalar, the place in AUTO_CODECS of the codec of this step's push; None: push_codec names one.

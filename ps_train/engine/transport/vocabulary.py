@@ -141,7 +141,7 @@ class Vocabulary:
         """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough.
 
         Args:
-          gradient: the gradient.
+          gradient: values float32 [n, dimension].
           used: float32 [n], above 0 for the keys whose rows the step has used.  The gradient is that of these rows.
             For other keys the step has used the default row, so their rows must not be updated.  None: all are used.
         """
@@ -227,7 +227,7 @@ def make_vocabularies(
     """Returns all open vocabularies by slice name.
 
     Args:
-      model_variables: the variables of the model.
+      model_variables: has the tables.
       plan: the slices of all variables.
       variables: slice name to variable.
       seed: the job's seed.

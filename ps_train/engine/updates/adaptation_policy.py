@@ -221,7 +221,7 @@ class _Climber:
         """Returns whether a trial has brought what it must; None if another measurement must tell.
 
         Args:
-          trial: the trial.
+          trial: the change, with the measurements before it.
           windows: the measurements since it began, at least one.
           noise: the relative standard deviation of a measurement's examples per second.
         """

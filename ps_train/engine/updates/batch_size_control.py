@@ -155,7 +155,7 @@ def batch_size_of(job: Job, ahead: bool) -> BatchSize:
     """Returns the size of a worker's batches; make it before them, in the worker's device scope.
 
     Args:
-      job: the job.
+      job: its `batch_size` is a number or a range.
       ahead: see `DynamicBatches`.
     """
     return FollowingBatchSize(job, ahead) if job.batch_sizes.is_range else BatchSize(job)
@@ -168,7 +168,7 @@ def learning_rate_divisor(job: Job, replicas: int) -> Callable[[tf.Tensor], tf.T
     parallelizing convolutional neural networks".
 
     Args:
-      job: the job.
+      job: has `scale_learning_rate`, the update mode and the batch size.
       replicas: number of replicas at the start.
 
     Returns:

@@ -128,7 +128,7 @@ def scaled_guard(
     An overflow at the least scale, and a loss that is not finite, are subject to --on_nan.
 
     Args:
-      job: the job.
+      job: has `on_nan`.
       loss: float32 scalar, not scaled.
       gradients: the gradients as the model has them; transforms might hide an overflow.
       scale: the scale of this worker.

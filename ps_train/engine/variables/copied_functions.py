@@ -64,7 +64,7 @@ class FunctionLibrary:
         """Returns True if a node may write to one of its resources, itself or through a function.
 
         Args:
-          node: the node.
+          node: of the graph, or of one of its functions.
           index: index of the input that is the resource.
           reads: types of the operations that only read a resource.
         """

@@ -32,7 +32,7 @@ def initialize_ps(ps: int, model_variables: ModelVariables, plan: Plan, seed: in
 
     Args:
       ps: index of the ps.
-      model_variables: the variables of the model.
+      model_variables: have the initial values.
       plan: the places of these variables.
       seed: the job's seed.
     """

@@ -40,7 +40,7 @@ def tables_copied_on_write(model_variables: ModelVariables, plan: Plan) -> froze
     """Returns the names of the slices of tables whose old rows are kept; all others are copied.
 
     Args:
-      model_variables: the variables of the model.
+      model_variables: say which variables are tables.
       plan: the slices of all variables.
     """
     found = set()

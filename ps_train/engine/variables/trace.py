@@ -393,7 +393,7 @@ def trace_variable(name: str, variable: Any, kwargs: Mapping[str, Any], known: M
     """Returns a new variable's trace, without what only the whole model says about it.
 
     Args:
-      name: its name.
+      name: with its scopes.
       variable: TensorFlow's variable.
       kwargs: the arguments of its getter.
       known: name of each earlier variable's value, or handle, to its initial value.

@@ -137,7 +137,7 @@ def make_variables(model_variables: ModelVariables, plan: Plan, seed: int | None
     Each ps computes the initial values of its slices; no initial value is sent.
 
     Args:
-      model_variables: the variables of the model.
+      model_variables: have shapes, dtypes and initial values.
       plan: the places of these variables.
       seed: the job's seed; None for a graph that finds the variables initialized, and has no initial values.
     """
@@ -320,7 +320,7 @@ def keys_in(kinds: Collection[str], entries: Sequence[CheckpointEntry]) -> list[
 
     Args:
       kinds: the keys of the checkpoint.
-      entries: the entries.
+      entries: those of this version.
     """
     found = {pattern: keys_like(kinds, pattern) for pattern in {entry.former for entry in entries}}
     return [_key_in(kinds, entry, found[entry.former]) for entry in entries]

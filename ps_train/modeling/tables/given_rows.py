@@ -71,7 +71,7 @@ def whole_rows(table: Table, source: Any) -> Any:
     """Returns all rows by index, float32 [total, *row_shape], an array or a tensor.
 
     Args:
-      table: the table.
+      table: has `total` rows of `row_shape`.
       source: what `given_rows` has returned; a function is called in the default graph.
 
     Raises:

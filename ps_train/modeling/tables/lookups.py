@@ -152,7 +152,7 @@ def rows_of_keys(table: Table, keys: tf.Tensor) -> tf.Tensor:
     """Returns the rows of keys, float32 [n, dimension], in the dtype of `lookup`.
 
     Args:
-      table: the table.
+      table: with `capacity`, or with rows by index.
       keys: int64 [n, width] for an open vocabulary (`id_encoding.py`), else row indices, int64 [n].
     """
     return tf.cast(_rows_of_keys(table, keys), lookup_dtype())
@@ -196,8 +196,8 @@ def _checked(table: Table, weights: tf.Tensor, places: tf.Tensor, of_ids: tf.Ten
     """Returns weights, float32, after an assertion that they have the places of the ids.
 
     Args:
-      table: the table.
-      weights: the weights.
+      table: named in the error.
+      weights: one for each id.
       places: the places of the weights: a shape, row splits or indices.
       of_ids: those of the ids.
       of: what the user gave; None: the weights themselves.

@@ -30,7 +30,7 @@ def plain_vocabulary(name: str, table: Table, width: int) -> RowIndex:
 
     Args:
       name: full name of the table's variable.
-      table: the table.
+      table: has its groups, their rows and the expiry.
       width: numbers in a key.
     """
     indices = dict(v1.get_default_graph().get_collection(_INDICES))

@@ -98,7 +98,7 @@ def rows_at(table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -
     """Returns the rows at positions int64 [n], or of keys int64 [n, width] for an open vocabulary.
 
     Args:
-      table: the table.
+      table: declared at its first use in a graph.
       positions: the positions or keys.
       used: bool [n], whether the caller uses the row at each position; it may depend on other rows.  A training step
         does not update a row that it has fetched and not used.  None: all rows are used.
@@ -171,7 +171,7 @@ def _declare(table: Table, width: int | None) -> str:
     """Returns the name of a table's variable.
 
     Args:
-      table: the table.
+      table: must equal an earlier one of its name.
       width: numbers in a key of an open vocabulary.
 
     Raises:
@@ -246,7 +246,7 @@ def own_rows(
 
     Args:
       name: full name of the table's variable.
-      table: the table.
+      table: its variable is made at the first lookup.
       positions: as in `rows_at`.
       gather: reads rows, int64 [n], from another place than the table's variable, which then is not made.
     """

@@ -36,7 +36,7 @@ def report_end(
 
     Args:
       summary: the summary of the run.
-      job: the job.
+      job: has `eval_by`.
       reason: the reason for an end below max_steps.
       directory: the model directory.
       console: receives the lines.
@@ -67,7 +67,7 @@ def check_trained(job: Job, none: DataError, gave_up: str, steps: int, examples:
     """Refuses a job that has ended without an example in its input.
 
     Args:
-      job: the job.
+      job: says whether the data are sharded dynamically, and for how many epochs.
       none: the error for data without examples.
       gave_up: the tasks that the chief no longer waits for; "" where all input ended.
       steps: steps of this process.

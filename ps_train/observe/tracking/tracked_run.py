@@ -89,11 +89,11 @@ def tracked_run(
     """Returns a run as trackers get it; asks git for the commit.
 
     Args:
-      job: the job.
+      job: its flags become hyperparameters.
       plan: placement of the variables.
       variables: shape and dtype of each variable by its name.
       directory: the local model directory.
-      run_id: the id of the run.
+      run_id: as in the run's record.
       source_file: path of the model's source; "" if it is unknown.
     """
     arguments = {f"model_arg.{name}": value for name, value in job.model_arguments().items()}

@@ -17,7 +17,7 @@ def make_tracking(job: Job, board: Board, add_summary: Callable[[Any, int], None
     """Returns the tracking of a job; its thread begins with `begin`.
 
     Args:
-      job: the job.
+      job: `track` names the tracker.
       board: the state of the job.
       add_summary: writes a summary into the event file at a step.
     """

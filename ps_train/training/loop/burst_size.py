@@ -111,7 +111,7 @@ class BurstScheduler:
         """Returns the scheduler for the flags of a job.
 
         Args:
-          job: the job.
+          job: has `steps_per_run`, `log_secs` and the last step.
           save_steps: as for the class, from the replica's duties.
           summary_steps: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.

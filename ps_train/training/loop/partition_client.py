@@ -297,7 +297,7 @@ def shard_client_of(
     Args:
       step: the training graph.
       replica: the replica of this worker.
-      job: the job.
+      job: has the flags of the sharding.
       num_replicas: number of replicas that share the data.
       restart: restarts the input.
     """

@@ -293,7 +293,7 @@ def was_removed(session: v1.Session, remove: Any, feeds: Mapping[Any, int], name
     """Runs a removal from a round; returns False if a task that it needs is lost.
 
     Args:
-      session: the session.
+      session: of the graph that has `remove`.
       remove: the operation.
       feeds: the index of what is removed, by its placeholder.
       name: of what is removed, for the log.

@@ -158,7 +158,7 @@ def told_by_chief(store: KeyValueStore, key: str, what: str, cluster: Cluster, t
 
     Args:
       store: of the ps that has it.
-      key: its key.
+      key: one of `records.py`.
       what: what the chief does with it, in words, for errors.
       cluster: the host lists.
       timeout_secs: seconds to wait without a sign of life of the chief.

@@ -27,7 +27,7 @@ def check_compute_dtype(model: Model, job: Job, variables: ModelVariables, sourc
 
     Args:
       model: the user's model.
-      job: the job.
+      job: has the compute dtype and the batch size.
       variables: the variables of the model.
       source: the training data.
 

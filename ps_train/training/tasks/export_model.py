@@ -43,8 +43,8 @@ def export_model(job: Job, model: Model, source: DataSource, checkpoint: str, di
     """Exports a checkpoint in the form that a job asks for.
 
     Args:
-      job: the job.
-      model: its model.
+      job: `export_rows` is the form.
+      model: the user's model.
       source: data with the features that will be served.
       checkpoint: path of the checkpoint.
       directory: of the exports.
@@ -68,7 +68,7 @@ def check_auc(job: Job, metrics: Mapping[str, Any]) -> str:
     """Returns the name of the AUC of which --export_rows must not lose much; "" if the job does not need it.
 
     Args:
-      job: the job.
+      job: has `export_rows`.
       metrics: of the model on its test data, by name; {} if it has no test data.
 
     Raises:
@@ -113,7 +113,7 @@ def score(
     """Returns the model's metrics over the whole test split, with the values of a checkpoint.
 
     Args:
-      model: the model.
+      model: the user's model.
       source: the test split.
       checkpoint: path of the checkpoint.
       limit: the end of scoring data of an unknown number; None: their end.

@@ -34,9 +34,9 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
     """Serves this worker's share of the variables for the body.
 
     Args:
-      job: the job.
+      job: has `ps_on_workers`.
       task: this task, a worker or the chief.
-      cluster: the cluster.
+      cluster: gives this task's address and replica index.
 
     Yields:
       The server of this process, which is also the worker's; None where the ps are processes of their own.

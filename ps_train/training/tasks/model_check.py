@@ -61,7 +61,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
 
     Args:
       model: the user's model.
-      job: the job.
+      job: says what else is required, such as `export_dir` and `eval_by`.
       variables: the variables of the model in training.
 
     Raises:

@@ -140,9 +140,9 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     """Places a model's variables and builds the step with them, while each ps hears that the task lives.
 
     Args:
-      job: the job.
-      task: this task.
-      model: the model.
+      job: as in `prepare`.
+      task: as in `prepare`.
+      model: the user's model.
       variables: its variables, which a trace would find.
 
     Raises:
@@ -201,7 +201,7 @@ def check_batch(job: Job, examples: int, example_bytes: int, limit: float | None
     """Refuses batches that the memory of this machine cannot hold.
 
     Args:
-      job: the job.
+      job: has the smallest batch size.
       examples: number of examples of the data; negative if it is not known.
       example_bytes: bytes that one of them takes at least.
       limit: bytes of memory that this process may use; None where that is not known.

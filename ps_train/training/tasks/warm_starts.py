@@ -38,7 +38,7 @@ class FoundWarmStart:
         """Returns the warm start, with its operations in the default graph.
 
         Args:
-          job: the job.
+          job: says from which step on, and whether slots are taken.
           entries: the entries of its own checkpoints.
           device: device of the chief.
         """
@@ -50,7 +50,7 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> Foun
     """Finds what a model's variables take of the checkpoint of `--warm_start`.
 
     Args:
-      job: the job.
+      job: has the flags of the warm start.
       variables: the variables of the model.
       directory: its model directory; "" for none.
 

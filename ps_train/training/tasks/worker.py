@@ -46,8 +46,8 @@ def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -
     """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed.
 
     Args:
-      job: the job.
-      task: this task.
+      job: the same in every task.
+      task: a worker or the chief.
       console: where the chief writes.
       given: the task, with its model; None: it is prepared here, with the model that the job names.
     """

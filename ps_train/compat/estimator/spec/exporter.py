@@ -39,7 +39,7 @@ class Exporter(abc.ABC):
         """Exports the model, or skips it.
 
         Args:
-          estimator: the Estimator.
+          estimator: exports with its own input, as `export_saved_model`.
           export_path: directory for the exports of this exporter.
           checkpoint_path: the checkpoint that was evaluated.
           eval_result: result of the evaluation: metrics by name, with `global_step`.

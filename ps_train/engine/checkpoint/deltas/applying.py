@@ -65,7 +65,7 @@ class Delta:
         """Returns a part after the delta.
 
         Args:
-          part: the part.
+          part: a variable, or some of its rows.
           before: its value before; None if it had none of this shape and dtype.
 
         Raises:

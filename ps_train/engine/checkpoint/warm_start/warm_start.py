@@ -163,7 +163,7 @@ def _choice_of_slot(
     """Returns the choice of a slot, or of a variable that an optimizer has for all of them.
 
     Args:
-      key: its key.
+      key: of the slot in checkpoints of this job.
       former: its key in the checkpoint, if that is of an earlier version.
       choices: see `warm_start`.
       source: see `warm_start`.
