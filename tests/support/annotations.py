@@ -84,6 +84,9 @@ def annotated(text, module):
         return None
 
 
+source_of = functools.cache(inspect.getsource)
+
+
 def returned(function):
     """The Instance that a call gives; None where that is unknown."""
     if inspect.isclass(function):
@@ -92,8 +95,6 @@ def returned(function):
         return None
     inner = inspect.unwrap(getattr(function, "__func__", function))
     text = getattr(inner, "__annotations__", {}).get("return")
-    if text in ("Self", "T") and inspect.ismethod(function):
-        return function.__self__ if isinstance(function.__self__, Instance) else Instance(function.__self__)
     return annotated(text, inner.__module__) if isinstance(text, str) else None
 
 
@@ -118,7 +119,7 @@ def attribute(value, name):
     for base in filter(is_ours, value.cls.__mro__):
         if name in vars(base).get("__annotations__", {}):
             return annotated(base.__annotations__[name], base.__module__)
-        if made := re.search(rf"\bself\.{name}\b(?:: .+)?(?: = (\w+)\()?", inspect.getsource(base)):
+        if made := re.search(rf"\bself\.{name}\b(?:: .+)?(?: = (\w+)\()?", source_of(base)):
             return annotated(made[1], base.__module__) if made[1] else None
     is_closed = all(is_ours(base) or base.__module__ in OPEN for base in value.cls.__mro__)
     if found is None and is_closed and not hasattr(value.cls, "__getattr__"):

@@ -29,9 +29,10 @@ CALL = re.compile(r"\b(\w+)\(")
 
 def blocks_of(module):
     """The indented blocks of all docstrings of a module: examples, tables, commands."""
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from map(textwrap.dedent, BLOCK.findall((ast.get_docstring(node) or "") + "\n"))
+    documented = [ast.parse(inspect.getsource(module))]
+    for node in documented:
+        documented += [one for one in node.body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+        yield from map(textwrap.dedent, BLOCK.findall((ast.get_docstring(node) or "") + "\n"))
 
 
 def bind(function, call):
