@@ -104,7 +104,7 @@ class _Trial:
         import tensorflow as tf
         import tensorflow.compat.v1 as v1
 
-        from ps_train.engine.updates.apply_gradients import optimizer_groups
+        from ps_train.engine.updates.gradients.apply_gradients import optimizer_groups
         from ps_train.engine.variables.plain_graph import is_trained, plain_graph
 
         job = Job(optimizer=optimizer, optimizer_arg=(f"initial_accumulator_value={start}",))

@@ -80,7 +80,7 @@ def _peak_bytes(pid: int) -> int:
 
 def _write_checkpoints(folder: pathlib.Path) -> int:
     """Writes the two checkpoints; returns the bytes of one."""
-    from ps_train.engine.checkpoint.deltas.saved import Writer
+    from ps_train.saved.values import Writer
 
     random = np.random.default_rng(1)
     changed = random.random(ROWS) < CHANGED

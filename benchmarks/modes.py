@@ -138,7 +138,7 @@ def read_steps(events: Sequence[dict[str, Any]]) -> list[list[Step]]:
 def _first_good(model_dir: pathlib.Path) -> tuple[int, float] | None:
     """Step and time of the first checkpoint that scores ACCURACY on the test split."""
     from ps_train.data.pipeline import DataSource
-    from ps_train.engine.checkpoint.run_checkpoints import checkpoints_in
+    from ps_train.engine.run_directory.run_checkpoints import checkpoints_in
     from ps_train.models.digits import Digits
     from ps_train.training.tasks.export_model import score
 

@@ -17,18 +17,7 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import (
-        data,
-        embeddings,
-        estimator,
-        features,
-        losses,
-        metrics,
-        negatives,
-        optimizers,
-        serving,
-        train,
-    )
+    from ps_train import data, embeddings, estimator, features, losses, metrics, negatives, optimizers, serving, train
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
     from ps_train.commands.tuning.call import TuneResult, tune
@@ -39,8 +28,8 @@ if TYPE_CHECKING:
     from ps_train.data.record_files import TextLines, TFRecords
     from ps_train.data.unbounded.growing_text_lines import GrowingTextLines
     from ps_train.data.unbounded.kafka import Kafka
-    from ps_train.engine.serving.exported import predict
     from ps_train.modeling.model import Model
+    from ps_train.saved.serving.exported import predict
 
 __version__ = "0.1.0"
 
@@ -100,7 +89,7 @@ _HOMES = {
     "TuneResult": "ps_train.commands.tuning.call",
     "TunedTrial": "ps_train.commands.tuning.study",
     "fit": "ps_train.commands.launch.fit",
-    "predict": "ps_train.engine.serving.exported",
+    "predict": "ps_train.saved.serving.exported",
     "tune": "ps_train.commands.tuning.call",
 }
 

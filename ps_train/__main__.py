@@ -191,8 +191,8 @@ def _import_for_children(job: Job) -> None:
 def _check_model(job: Job) -> int:
     """Imports the model and makes it once, and checks where it writes to; returns the exit code."""
     from ps_train.config.file_systems import check_file_systems
-    from ps_train.engine.checkpoint.export import prepare_export
     from ps_train.modeling.model import load_model
+    from ps_train.saved.export.export import prepare_export
     from ps_train.training.tasks.model_directory import check_model_dir
     from ps_train.training.tasks.warm_starts import open_warm_start
 

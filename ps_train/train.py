@@ -8,5 +8,5 @@
 A script changes one import and nothing else.  `docs/MIGRATING.md` lists the differences.
 """
 
-from ps_train.compat.train.names import *  # noqa: F403
-from ps_train.compat.train.names import __all__, __dir__, __getattr__  # noqa: F401
+from ps_train.compat.train.train_names import *  # noqa: F403
+from ps_train.compat.train.train_names import __all__, __dir__, __getattr__  # noqa: F401

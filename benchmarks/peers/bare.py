@@ -20,9 +20,9 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions.server import device_of, session_config, start_server
 from ps_train.config.job import Job, Task
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.train_step import TrainStep, build_train_step
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import make_plan
 from ps_train.engine.variables.trace import trace
 

@@ -33,27 +33,27 @@ class Verb(NamedTuple):
 
 VERBS = {
     "apply": Verb(
-        "makes the next checkpoint or export of a base and its deltas", "ps_train.commands.deltas.command", "apply"
+        "makes the next checkpoint or export of a base and its deltas", "ps_train.commands.deltas.delta", "apply"
     ),
     "compare": Verb("compares two exported models on the same rows", "ps_train.commands.scoring.compare", "compare"),
     "delta": Verb(
-        "writes what has changed between two checkpoints or exports", "ps_train.commands.deltas.command", "delta"
+        "writes what has changed between two checkpoints or exports", "ps_train.commands.deltas.delta", "delta"
     ),
     "doctor": Verb(
         "checks this host, and the way to the others, before a job is started",
-        "ps_train.commands.doctor.command",
+        "ps_train.commands.doctor.doctor",
         "run",
     ),
-    "firewall": Verb("closes the ports of a job to other hosts", "ps_train.commands.firewall.command", "main"),
-    "launch": Verb("starts all tasks of a job on several hosts, over ssh", "ps_train.commands.launch.command", "main"),
+    "firewall": Verb("closes the ports of a job to other hosts", "ps_train.commands.firewall.firewall", "main"),
+    "launch": Verb("starts all tasks of a job on several hosts, over ssh", "ps_train.commands.launch.launch", "main"),
     "predict": Verb(
         "predicts for the rows of files with an exported model", "ps_train.commands.scoring.predict", "predict"
     ),
     "run": Verb(
         "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
-        "ps_train.compat.scripts.command",
+        "ps_train.compat.scripts.run",
         "main",
     ),
-    "tune": Verb("searches for the best flags of a job, with whole jobs", "ps_train.commands.tuning.command", "tune"),
+    "tune": Verb("searches for the best flags of a job, with whole jobs", "ps_train.commands.tuning.tune", "tune"),
 }
 """Name to verb; a verb's module is imported when the verb is used."""

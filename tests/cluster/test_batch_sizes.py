@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.batch_size_control import FollowingBatchSize
+from ps_train.engine.updates.following.batch_size_control import FollowingBatchSize
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long

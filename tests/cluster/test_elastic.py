@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ps_train.engine.updates.quorum import JOINING, LEFT, MEMBER
+from ps_train.engine.updates.modes.quorum import JOINING, LEFT, MEMBER
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear

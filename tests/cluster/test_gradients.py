@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.push_guard import NOT_FINITE
+from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.long import long
 from tests.support.models import Linear

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.engine.updates.push_guard import NOT_FINITE
+from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import make_optimizer
 from ps_train.training.loop.loop import LoopExit
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly

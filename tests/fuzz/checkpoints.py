@@ -64,7 +64,7 @@ def _read(path: str, values: dict[str, Any]) -> str:
     import tensorflow.compat.v1 as v1
 
     from ps_train.base.errors import DamagedCheckpointError, ModelError
-    from ps_train.engine.checkpoint import contents
+    from ps_train.engine.run_directory import checkpoint_contents as contents
 
     with v1.Graph().as_default(), v1.Session() as session:
         variables = {key: v1.get_variable(key.replace("/", "_"), initializer=value) for key, value in values.items()}

@@ -36,10 +36,7 @@ from ps_train.compat.estimator.spec.cluster_config import read_cluster_config
 from ps_train.config.error_report import read_errors
 from ps_train.config.flags import parse
 from ps_train.config.job import Job
-from ps_train.engine.checkpoint.deltas.manifest import read_manifest
-from ps_train.engine.checkpoint.fingerprint import read_fingerprint
-from ps_train.engine.checkpoint.spool import read_state
-from ps_train.engine.checkpoint.warm_start.name_map import read_map
+from ps_train.engine.run_directory.spool import read_state
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.profile.step_record import StepRecord, table_of
 from ps_train.observe.progress.eval_events import read_eval_metrics
@@ -48,6 +45,9 @@ from ps_train.observe.status.board import Board
 from ps_train.observe.status.launcher_events import LauncherEvents
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.run_end import read_result_step
+from ps_train.saved.deltas.manifest import read_manifest
+from ps_train.saved.export.fingerprint import read_fingerprint
+from ps_train.saved.warm_start.name_map import read_map
 from ps_train.training.tasks.eval_exports import EvalExports
 from tests.fuzz.documents import changed_bytes, json_texts, texts
 

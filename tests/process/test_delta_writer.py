@@ -13,9 +13,9 @@ import tensorflow as tf
 from ps_train import serving
 from ps_train.base import side_work
 from ps_train.base.errors import SaveError
-from ps_train.engine.checkpoint.deltas.applying import apply_deltas
-from ps_train.engine.checkpoint.deltas.manifest import read_manifest
-from ps_train.engine.checkpoint.deltas.saved import open_saved
+from ps_train.saved.deltas.applying import apply_deltas
+from ps_train.saved.deltas.manifest import read_manifest
+from ps_train.saved.values import open_saved
 from ps_train.training.tasks.delta_writer import DeltaWriter
 from tests.process.test_warm_start import FLAGS, MODEL
 from tests.support.checkpoints import write_checkpoint

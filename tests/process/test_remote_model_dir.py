@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 import tensorflow as tf
 
-from ps_train.engine.checkpoint.spool import checkpoint_files, listed_in, step_of
+from ps_train.engine.run_directory.spool import checkpoint_files, listed_in, step_of
 from tests.support.object_store import ObjectStore, object_store
 from tests.support.processes import Processes, eventually
 

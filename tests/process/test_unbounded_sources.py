@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ps_train.engine.checkpoint.event_cuts import read_cuts
 from ps_train.engine.checkpoint.files import checkpoints_in
+from ps_train.engine.run_directory.cut_checkpoints import read_cuts
 from tests.support.kill_seeds import asked_seeds
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually

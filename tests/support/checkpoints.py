@@ -7,8 +7,8 @@ import pathlib
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.checkpoint.contents import RUN_KEY
-from ps_train.engine.checkpoint.run_record import begin_generation, write_run_id
+from ps_train.engine.run_directory.checkpoint_contents import RUN_KEY
+from ps_train.engine.run_directory.run_record import begin_generation, write_run_id
 
 
 def write_checkpoint(directory: pathlib.Path, step: int, run: str = "mine", generation: str = "b") -> pathlib.Path:

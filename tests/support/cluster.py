@@ -23,15 +23,16 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.step.evaluation import EvalGraph, build_eval_graph, evaluate
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.slices import Slices
-from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import make_plan
 from ps_train.engine.variables.trace import trace
 from ps_train.engine.variables.variables import OF_PS
 from ps_train.modeling.model import Model
+from ps_train.saved.warm_start.initial_values import InitialValues
 from ps_train.training.loop.recovery import make_savers
 from tests.support.processes import eventually
 from tests.support.servers import POOL
@@ -99,6 +100,10 @@ class InProcessCluster:
             if index == 0 and directory is not None:
                 place = device_of(task, cluster)
                 self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), place)
+            if index == 0:
+                with step.graph.as_default():
+                    variables, place = step.ps.variables, device_of(task, cluster)
+                    self._initial_values = InitialValues(traced, self.plan, variables, place, self.job.seed)
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
@@ -137,7 +142,7 @@ class InProcessCluster:
             assert self.checkpoints is not None
             step = self.checkpoints.restore(self.sessions[0])
         if step is None:
-            self.steps[0].ps.initial_values.write(self.sessions[0])
+            self._initial_values.write(self.sessions[0])
         for session, replica in zip(self.sessions, self.steps, strict=True):
             replica.local.prepare(session)
             session.run(replica.worker.batches.initializer, replica.worker.batches.feeds(seed=1))

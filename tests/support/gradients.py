@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.transforms import Transform
+from ps_train.engine.updates.gradients.transforms import Transform
 
 NARROW = [tf.float16, tf.bfloat16]
 

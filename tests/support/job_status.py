@@ -10,7 +10,7 @@ from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Job
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.board import Board
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.captured_model import CapturedModel
-from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.capture.survey import Survey, survey_program
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
 from tests.support.cluster import InProcessCluster

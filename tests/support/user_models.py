@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.export import export, prepare_export
+from ps_train.saved.export.export import export, prepare_export
 from ps_train.training.tasks import evaluator
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 

@@ -16,7 +16,7 @@ import ps_train
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 DOCS = PACKAGE.parent / "docs"
 
-LINE = "base < config < cluster < data < modeling < engine < observe < training < commands < compat"
+LINE = "base < config < cluster < data < modeling < engine < saved < observe < training < commands < compat"
 """A module imports from its own subsystem and from those before it.  Nothing imports `models`, the shipped models."""
 
 ORDER = LINE.split(" < ")

@@ -29,7 +29,7 @@ from ps_train.config.flags import ParsedFlags
 from ps_train.config.job import Job, Task
 
 if TYPE_CHECKING:
-    from ps_train.commands.doctor.plan import PlannedJob
+    from ps_train.commands.doctor.shown_plan import PlannedJob
     from ps_train.commands.doctor.transport import DoctorRecord, DoctorServer, PsMeasurement
 
 _NEIGHBOUR_SECS = 5.0
@@ -157,7 +157,7 @@ class Visit:
             self._measure_ps()
 
     def _plan(self) -> None:
-        from ps_train.commands.doctor.plan import plan_job
+        from ps_train.commands.doctor.shown_plan import plan_job
 
         job, cluster = (self._job, self.cluster) if self.cluster else network.local_cluster(self._job)
         assert cluster is not None
@@ -284,7 +284,7 @@ class Visit:
 
     def _check_rack(self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None) -> None:
         """Compares the ways inside this worker's rack and to the others, at the first worker of the rack."""
-        from ps_train.commands.doctor.racks import neighbour_finding, rack_finding
+        from ps_train.commands.doctor.rack_advice import neighbour_finding, rack_finding
 
         if neighbour is not None:
             self._report.add(neighbour_finding(neighbour, str(self._task)))

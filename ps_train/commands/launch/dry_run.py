@@ -13,9 +13,9 @@ from ps_train.commands.launch.preflight import local_cluster
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.train_step import build_train_step
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.trace import trace
 from ps_train.modeling.model import load_model
 from ps_train.modeling.splits import training_source

@@ -44,7 +44,7 @@ from ps_train.config.error_report import REPORT_VARIABLE, read_errors
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.model_arguments import convert_arguments
-from ps_train.config.trackers import told_sources
+from ps_train.config.tracker_check import told_sources
 
 _HERE = "fit()"
 _ERRORS = "errors.jsonl"

@@ -25,7 +25,7 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import Schedule, parse
 from ps_train.config.flags import TF_CONFIG
 from ps_train.config.job import Job
-from ps_train.config.trackers import told_sources
+from ps_train.config.tracker_check import told_sources
 
 
 def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console: Console, template: ForkTarget) -> int:

@@ -26,7 +26,7 @@ from ps_train.config.file_systems import check_package
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.output_fields import parse_profile
-from ps_train.config.trackers import check_tracker
+from ps_train.config.tracker_check import check_tracker
 from ps_train.modeling.file_check import check_model_file
 
 

@@ -56,7 +56,7 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     import_quietly()
     import numpy as np
 
-    from ps_train.commands.scoring.statistics import Pair, intervals
+    from ps_train.saved.scoring.statistics import Pair, intervals
 
     spec, by = data_spec(given), names(given.by)
     with _opened(given.second, spec, given, ()):
@@ -89,8 +89,8 @@ def _run(given: argparse.Namespace, console: Console) -> int:
 @contextlib.contextmanager
 def _opened(path: str, spec: Any, given: argparse.Namespace, by: Sequence[str]) -> Iterator[tuple[Any, str, Any]]:
     """Gives a model, its output with the probabilities, and the data, all checked."""
-    from ps_train.commands.scoring.opened_data import open_data
-    from ps_train.engine.serving.exported import Exported
+    from ps_train.saved.scoring.opened_data import open_data
+    from ps_train.saved.serving.exported import Exported
 
     with contextlib.closing(Exported(path)) as exported:
         output = _output(path, exported.outputs, given.output)

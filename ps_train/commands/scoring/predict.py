@@ -25,8 +25,8 @@ from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
 from ps_train.base.tf_import import import_quietly
 from ps_train.commands.launch.child_process import signal_at_parents_end
-from ps_train.commands.scoring.formats import FORMATS
 from ps_train.config.paths import local_path
+from ps_train.saved.scoring.formats import FORMATS
 
 _PROGRESS_SECS = 5.0
 
@@ -87,7 +87,7 @@ def data_spec(given: argparse.Namespace) -> Any:
     Raises:
       ConfigError: a default has no value.
     """
-    from ps_train.commands.scoring.rows import DataSpec
+    from ps_train.saved.scoring.rows import DataSpec
 
     defaults = [(name, value) for some, value in _named_values("default", given.default) for name in names(some)]
     types = {name: value for some, value in _named_values("types", given.types) for name in names(some)}
@@ -112,7 +112,7 @@ def _named_values(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _run(given: argparse.Namespace, console: Console) -> int:
     import_quietly()
-    from ps_train.commands.scoring.resumable import Plan, Progress, Scoring, check_target
+    from ps_train.saved.scoring.resumable import Plan, Progress, Scoring, check_target
 
     columns = None if given.columns is None else names(given.columns)
     options = (given.signature, given.to_format, columns, given.prefix, given.batch_size)
@@ -166,7 +166,7 @@ def _start_worker(plan: bytes, threads: int, parent: int) -> None:
     if os.getppid() != parent:  # it ended before the call
         os._exit(EXIT_FAILED)
     import_quietly()
-    from ps_train.commands.scoring.resumable import Scoring
+    from ps_train.saved.scoring.resumable import Scoring
 
     _scoring = Scoring(pickle.loads(plan), threads)  # its class imports TensorFlow
 

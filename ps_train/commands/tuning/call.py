@@ -20,10 +20,10 @@ from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.fit import call_environment, error_of_call, values_of_call
 from ps_train.commands.launch.fit_process import run_program
 from ps_train.commands.launch.sent_model import write_function
-from ps_train.commands.tuning.command import default_directory
 from ps_train.commands.tuning.reports import SUMMARY
 from ps_train.commands.tuning.space import quoted
 from ps_train.commands.tuning.study import TunedTrial
+from ps_train.commands.tuning.tune import default_directory
 from ps_train.config import flags
 
 Space = Mapping[str, str | Sequence[Any]] | Callable[[Any], Any] | Sequence[str]

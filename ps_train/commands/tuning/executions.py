@@ -51,7 +51,7 @@ from ps_train.commands.tuning.study import TrialRecord
 from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.fields import item_key, repeated_fields
 from ps_train.config.job import Job
-from ps_train.config.trackers import SOURCES_VARIABLE, TRACK_PARENT
+from ps_train.config.tracker_check import SOURCES_VARIABLE, TRACK_PARENT
 
 TRIALS, MODEL, OUTPUT = "trials", "model", "output.log"
 _PROCESSES, _EVALUATOR_OUTPUT, _TUNER = "processes.json", "evaluator.log", "tuner"
@@ -205,7 +205,7 @@ class JobExecution:
         """Returns (step, value of the objective) of the evaluations since the last call."""
         if self._evaluator is None:
             return []
-        from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
+        from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
         from ps_train.observe.progress.eval_events import read_eval_metrics
 
         found = read_eval_metrics(os.path.join(self._directory, MODEL, EVAL_DIRECTORY))

@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.counted_step import ancestors
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.recorded_optimizers import replaced
 from ps_train.data.arrays import Batch, Batched, Restart
 from ps_train.data.input_result import split_batch

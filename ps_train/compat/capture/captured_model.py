@@ -19,8 +19,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import checkpoint_values_taken, saver_hook_settings
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.counted_step import counted_step, operations_of
-from ps_train.compat.capture.hyperparameters import on_this_ps
-from ps_train.compat.capture.program import (
+from ps_train.compat.capture.estimator_program import (
     ENGINE_ENDS_JOB,
     TRAIN,
     CaptureError,
@@ -28,12 +27,13 @@ from ps_train.compat.capture.program import (
     hooks_of,
     saver_hooks_of,
 )
+from ps_train.compat.capture.hyperparameters import on_this_ps
 from ps_train.compat.capture.recorded_optimizers import OptimizerRecorder
 from ps_train.compat.capture.row_variable import RowVariable
 from ps_train.compat.capture.savers import replaced_savers
 from ps_train.compat.capture.survey import Survey
 from ps_train.data.arrays import Batch
-from ps_train.engine.updates.apply_gradients import OptimizerGroups
+from ps_train.engine.updates.gradients.apply_gradients import OptimizerGroups
 from ps_train.engine.variables.model_variable import ModelVariable
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.user_variables import current_build

@@ -33,9 +33,9 @@ from ps_train.cluster.membership.connect import connect_all_ps
 from ps_train.cluster.membership.records import OUTCOME, Outcome, OutcomeKind
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.captured_model import CapturedModel
+from ps_train.compat.capture.estimator_program import TRAIN, CaptureError, NanLossError, Program
 from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of, trains_in_cluster
 from ps_train.compat.capture.local_cluster import LocalConfig, local_ps
-from ps_train.compat.capture.program import TRAIN, CaptureError, NanLossError, Program
 from ps_train.compat.capture.sessions import estimator_graph, in_one_piece
 from ps_train.compat.capture.survey import Survey, survey_program
 from ps_train.compat.capture.tensor_shapes import in_form_of_now, tensor_shapes
@@ -43,7 +43,7 @@ from ps_train.config.job import Job, Task
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.checkpoint.files import saved_step
-from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
+from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import warn_of_gradients
 from ps_train.training.tasks import ps, worker
 from ps_train.training.tasks.prepare import Prepared, prepare, prepare_known

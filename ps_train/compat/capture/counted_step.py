@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.engine.variables.assigned_variables import writers
 from ps_train.engine.variables.copied_functions import FunctionLibrary
 from ps_train.engine.variables.global_step import overriding_global_step

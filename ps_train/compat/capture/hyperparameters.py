@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import COLOCATION, share_slots
 from ps_train.compat.capture.counted_step import ancestors
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients
 
 _SOURCES = ("VarHandleOp", "VariableV2", "Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "Iterator")

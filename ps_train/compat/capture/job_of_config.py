@@ -12,7 +12,7 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.savers import NEVER_HOURS
 from ps_train.compat.capture.sessions import seed_of
 from ps_train.compat.capture.survey import Survey

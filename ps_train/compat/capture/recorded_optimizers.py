@@ -22,7 +22,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import control_flow_context, sync_settings
-from ps_train.compat.capture.program import CaptureError, SyncReplicas
+from ps_train.compat.capture.estimator_program import CaptureError, SyncReplicas
 from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.variables import OptimizerVariable
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import resource_variable_base
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.engine.variables.model_variable import ModelVariable
 from ps_train.modeling.tables.distributions import constant_of, distribution_of
 from ps_train.modeling.tables.row_index import row_indices

@@ -26,7 +26,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import saver_hook_settings
 from ps_train.compat.capture.counted_step import ancestors
-from ps_train.compat.capture.program import CaptureError, Program, hooks_of, saver_hooks_of
+from ps_train.compat.capture.estimator_program import CaptureError, Program, hooks_of, saver_hooks_of
 from ps_train.compat.capture.recorded_optimizers import replaced
 
 log = logging.getLogger(__name__)

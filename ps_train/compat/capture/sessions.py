@@ -22,7 +22,7 @@ from ps_train.base.errors import cause_of
 from ps_train.base.graph_names import NamedValuesGraph
 from ps_train.compat.capture.counted_step import ancestors
 from ps_train.compat.train.monitored_session import TrainingSessionCreator
-from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+from ps_train.engine.run_directory.run_checkpoints import newest_checkpoint
 from ps_train.engine.variables.variables import former_keys, kind_of, make_global_step
 
 

@@ -21,9 +21,9 @@ from ps_train.base.private_tf import checkpoint_values_taken
 from ps_train.base.user_code import describe
 from ps_train.compat.capture.batches import batched_input
 from ps_train.compat.capture.counted_step import ancestors, check_counting, readers
+from ps_train.compat.capture.estimator_program import TRAIN, CaptureError, Program, SyncReplicas, hooks_of
 from ps_train.compat.capture.hyperparameters import check_hyperparameters, on_this_ps
 from ps_train.compat.capture.made_variables import MadeVariables
-from ps_train.compat.capture.program import TRAIN, CaptureError, Program, SyncReplicas, hooks_of
 from ps_train.compat.capture.recorded_optimizers import AppliedGradients, OptimizerRecorder
 from ps_train.compat.capture.row_variable import LookedUp, row_initializer
 from ps_train.compat.capture.savers import NOTHING_OF_ITS_OWN, SaverWatch, Saving, saving_of

@@ -19,8 +19,8 @@ from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership.connect import connect_all_ps
 from ps_train.cluster.membership.presence import Limits
 from ps_train.cluster.sessions.server import session_config, start_server
+from ps_train.compat.capture.estimator_program import TRAIN, Program
 from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of, trains_in_cluster
-from ps_train.compat.capture.program import TRAIN, Program
 from ps_train.compat.capture.recorded_optimizers import replaced
 from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
 from ps_train.compat.train.device_setter import replica_device_setter
@@ -31,7 +31,7 @@ from ps_train.compat.train.stop_at_step import StopAtStepHook
 from ps_train.compat.train.sync_replicas import STOCK_METHODS, exact_of
 from ps_train.data.input_result import features_and_labels
 from ps_train.data.named_inputs import dense_inputs, remember_inputs
-from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+from ps_train.engine.run_directory.run_checkpoints import newest_checkpoint
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 

@@ -20,8 +20,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.estimator.spec.calls import EstimatorLike
 from ps_train.compat.estimator.spec.eval_listener import EvalListener, EvalResult, EvalStatus
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
-from ps_train.engine.checkpoint.glob_free import files_of_first_format
-from ps_train.engine.checkpoint.pinned import Pins
+from ps_train.engine.run_directory.glob_free import files_of_first_format
+from ps_train.engine.run_directory.pinned import Pins
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.program import ENGINE_ENDS_JOB
+from ps_train.compat.capture.estimator_program import ENGINE_ENDS_JOB
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.calls import call_by_name, check_arguments, check_estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys

@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
+from ps_train.compat.capture.estimator_program import CaptureError, Program
 from ps_train.compat.capture.job_of_config import ON_WORKERS, has_ps_on_workers, trains_in_cluster
-from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
 from ps_train.compat.train.stop_at_step import StopAtStepHook

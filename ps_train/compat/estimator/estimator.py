@@ -20,7 +20,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 from tensorflow.io import gfile
 
-from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.estimator import engines
 from ps_train.compat.estimator.evaluation import StopAfterBatchesHook, evaluate, write_events
 from ps_train.compat.estimator.export_saved_model import ExportOptions, export_saved_model
@@ -38,7 +38,7 @@ from ps_train.compat.estimator.spec.estimator_spec import (
 from ps_train.compat.estimator.spec.run_config import RunConfig, complete_config
 from ps_train.compat.estimator.spec.warm_start import WarmStartSettings, warm_start_settings
 from ps_train.engine.checkpoint.files import needed_checkpoint, saved_step
-from ps_train.engine.checkpoint.run_checkpoints import newest_checkpoint
+from ps_train.engine.run_directory.run_checkpoints import newest_checkpoint
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.estimator.spec.warm_start import WarmStartSettings, warm_start
 from ps_train.data.input_result import features_and_labels
 from ps_train.data.named_inputs import dense_inputs
-from ps_train.engine.checkpoint.run_checkpoints import run_of
+from ps_train.engine.run_directory.run_checkpoints import run_of
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.observe.progress.eval_events import run_value
 

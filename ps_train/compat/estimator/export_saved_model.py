@@ -23,8 +23,8 @@ from ps_train.compat.capture.counted_step import operations_of
 from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from ps_train.engine.checkpoint.deltas.saved import Values, variables_hash
-from ps_train.engine.checkpoint.fingerprint import write_fingerprint
+from ps_train.saved.export.fingerprint import write_fingerprint
+from ps_train.saved.values import Values, variables_hash
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import importlib
 import sys
 
 from ps_train.compat.tf1.contrib import ContribModule, NamesOf
-from ps_train.compat.train import names
+from ps_train.compat.train import train_names as names
 
 _PACKAGE = "tensorflow.python.training"
 _SHARED = {

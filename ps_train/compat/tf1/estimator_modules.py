@@ -17,7 +17,8 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ps_train.compat.estimator import early_stopping, experimental, export, inputs, names
+from ps_train.compat.estimator import early_stopping, experimental, export, inputs
+from ps_train.compat.estimator import estimator_names as names
 from ps_train.compat.estimator.canned import canned_names, missing_for, package_module, private_name, refusal_of
 from ps_train.compat.estimator.spec import best_exporter, eval_listener, exporter
 from ps_train.compat.estimator.spec.stock_package import package_locations

@@ -35,7 +35,7 @@ from ps_train.compat.tf1.estimator_modules import EstimatorModules
 from ps_train.compat.tf1.lazy_module import LazyModule, own_names
 from ps_train.compat.tf1.moved_modules import MovedModules
 from ps_train.compat.tf1.variables import Variable, give_lost_methods, import_graph_def
-from ps_train.compat.train import names
+from ps_train.compat.train import train_names as names
 from ps_train.compat.train.sessions import Session
 
 _NAME = "tensorflow"

@@ -7,8 +7,8 @@
     session.run([sharded.batches.features, sharded.batches.progress])
 
 Each batch comes with its progress, int64 [3]: the shard, and the shard's cursor before and after the batch.  A ps
-applies the batch's update only if the shard stands at the cursor before it (`engine/updates/shard_progress.py`).  A
-batch never spans two shards.
+applies the batch's update only if the shard stands at the cursor before it
+(`engine/updates/shards/shard_progress.py`).  A batch never spans two shards.
 """
 
 from __future__ import annotations

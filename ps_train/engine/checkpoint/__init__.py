@@ -4,13 +4,9 @@ The idea: a checkpoint is the state at one global step.  The chief holds all pus
 copies its small variables, and marks its large tables, whose rows updates then keep before they change them.  Threads
 write the snapshot, in TensorFlow's format, while training goes on.
 
-On an object store the model directory has a spool, a local directory in which a task works.  `ChiefUploads` takes
-whole checkpoints from there to the store.
-
 Data structures: `PushBarrier` holds the pushes of all workers.  A `Snapshot` has `ShadowCopies` and the old rows of
-tables.  A `Chunk` is a group of small variables, or rows of large ones, that one call moves.  `RunRecord` is the id of
-a run and its generations, which say what checkpoints count.
+tables.  A `Chunk` is a group of small variables, or rows of large ones, that one call moves.
 
-It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005,
-0015, 0041 and 0045.
+It does not decide when to save, except in the hook that asks whether a checkpoint is due.  The decisions are 0005
+and 0015.
 """

@@ -34,12 +34,20 @@ from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS, beside
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
-from ps_train.engine.checkpoint.contents import DAMAGED_ERRORS, LAYOUTS_KEY, RUN_KEY, check_entries, read_kinds
 from ps_train.engine.checkpoint.directory_probe import DirectoryProbe
-from ps_train.engine.checkpoint.event_cuts import kept_steps
-from ps_train.engine.checkpoint.glob_free import glob_free
 from ps_train.engine.checkpoint.parallel_calls import run_beside
-from ps_train.engine.checkpoint.run_checkpoints import (
+from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
+from ps_train.engine.checkpoint.snapshot import Snapshot
+from ps_train.engine.run_directory.checkpoint_contents import (
+    DAMAGED_ERRORS,
+    LAYOUTS_KEY,
+    RUN_KEY,
+    check_entries,
+    read_kinds,
+)
+from ps_train.engine.run_directory.cut_checkpoints import kept_steps
+from ps_train.engine.run_directory.glob_free import glob_free
+from ps_train.engine.run_directory.run_checkpoints import (
     LIST,
     NAME,
     checkpoints_in,
@@ -49,8 +57,6 @@ from ps_train.engine.checkpoint.run_checkpoints import (
     path_of,
     run_checkpoints,
 )
-from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
-from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, keys_in, on_worker, ps_device
 from ps_train.modeling.tables.table import Table

@@ -12,11 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.transport.vocabulary import Vocabulary, make_vocabularies
-from ps_train.engine.updates.base import UpdateMode
-from ps_train.engine.updates.run_counters import RunCounters
-from ps_train.engine.updates.staleness import BINS
+from ps_train.engine.updates.counters.run_counters import RunCounters
+from ps_train.engine.updates.modes.base import UpdateMode
+from ps_train.engine.updates.modes.staleness import BINS
 from ps_train.engine.variables.old_rows import tables_copied_on_write
 from ps_train.engine.variables.variables import make_global_step, make_variables, ps_device, zeros_variable
 

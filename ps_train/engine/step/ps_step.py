@@ -16,20 +16,19 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.shards.shard_batches import ShardedBatches
 from ps_train.data.shards.shard_readers import PartitionReader
-from ps_train.engine.checkpoint.initial_values import InitialValues
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.ps_state import PsState
-from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.worker_step import WorkerStep
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.vocabulary import rebuild_all
-from ps_train.engine.updates.apply_gradients import OptimizerFactory, PsOptimizer
-from ps_train.engine.updates.base import ParameterShard, StepOps, UpdateMode
-from ps_train.engine.updates.batch_size_control import learning_rate_divisor
-from ps_train.engine.updates.event_cut_table import EventCutTable
-from ps_train.engine.updates.momentum_correction import WithoutMomentum
-from ps_train.engine.updates.residuals import Residuals
-from ps_train.engine.updates.shard_ownership import OwnershipTable
-from ps_train.engine.updates.shard_progress import ShardProgress
+from ps_train.engine.updates.following.batch_size_control import learning_rate_divisor
+from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
+from ps_train.engine.updates.gradients.momentum_correction import WithoutMomentum
+from ps_train.engine.updates.gradients.residuals import Residuals
+from ps_train.engine.updates.modes.base import ParameterShard, StepOps, UpdateMode
+from ps_train.engine.updates.shards.event_cut_table import EventCutTable
+from ps_train.engine.updates.shards.shard_ownership import OwnershipTable
+from ps_train.engine.updates.shards.shard_progress import ShardProgress
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, on_worker, shared_entries
@@ -46,7 +45,6 @@ class PsStep(PsState):
       tables: name to declaration of each table.
       old_rows: the large variables of which updates keep old rows for checkpoints.
       initialize: for each ps, the operation that initializes all variables there.
-      initial_values: values that the chief writes into initialized variables, where no checkpoint is restored.
       uninitialized: bool [entries], True for each variable of `entries` that has no value.
       residuals: what the pushes have left out; None without a push codec.
       ownership: the owners of the data's shards under dynamic sharding, else None.
@@ -56,7 +54,6 @@ class PsStep(PsState):
     tables: Mapping[str, Table]
     old_rows: list[OldRows]
     initialize: list[tf.Operation]
-    initial_values: InitialValues
     uninitialized: tf.Tensor
     residuals: Residuals | None
     ownership: OwnershipTable | None
@@ -91,7 +88,6 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]
     v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
     uninitialized = tf.logical_not(tf.stack([v1.is_variable_initialized(entry.variable) for entry in entries]))
-    initial_values = InitialValues(spec.variables, spec.plan, state.variables, spec.device, spec.job.seed)
     return PsStep(
         **vars(state),
         entries=entries,
@@ -101,7 +97,6 @@ def build_ps_step(spec: GraphSpec, update: UpdateMode, state: PsState, worker: W
             *[old for one in optimizers for old in one.old_rows.values()],
         ],
         initialize=initialize,
-        initial_values=initial_values,
         uninitialized=uninitialized,
         residuals=residuals,
         ownership=ownership,

@@ -17,14 +17,14 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import derived_seed
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
-from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
-from ps_train.engine.updates import make_update
-from ps_train.engine.updates.adapted_value import AdaptedValue
-from ps_train.engine.updates.base import StepOps
+from ps_train.engine.updates.following.adapted_value import AdaptedValue
+from ps_train.engine.updates.modes.base import StepOps
+from ps_train.engine.updates.modes.factory import make_update
 from ps_train.engine.variables.precision import is_narrow
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables

@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.private_tf import extensible
 from ps_train.engine.step.copied_nodes import GET_NEXT, LOCK, READ_GATE, Gate, Template, device_of_op, ps_of, pull_gate
 from ps_train.engine.step.effects import has_side_effect
-from ps_train.engine.step.front import Front, KeptPull
+from ps_train.engine.step.pulled_batch import Front, KeptPull
 from ps_train.engine.variables.variables import on_worker, ps_device
 
 _PUSH, _WORK = "ps_train_gate/push_{}", "ps_train_gate/work"

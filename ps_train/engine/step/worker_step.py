@@ -20,9 +20,10 @@ from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.pipeline import Batches, training_batches
 from ps_train.data.shards.shard_batches import ShardedBatches
 from ps_train.data.shards.shard_readers import reader_of
+from ps_train.engine.racks.rack_round import RackRound
 from ps_train.engine.step.backward import Backward, PulledInputs, mean_gradients
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.ps_state import PsState
-from ps_train.engine.step.spec import GraphSpec
 from ps_train.engine.step.unroll import Ahead
 from ps_train.engine.transport.codecs.feedback import Momentum
 from ps_train.engine.transport.coding import coding_of
@@ -31,14 +32,13 @@ from ps_train.engine.transport.push_encoding import PushEncoding
 from ps_train.engine.transport.received_push import ReceivedPush, empty_push
 from ps_train.engine.transport.row_exchange import RowExchange, RowPush
 from ps_train.engine.transport.sparse_mask import apply_masks, mask_name
-from ps_train.engine.updates.adaptation_policy import BYTES, Ladder
-from ps_train.engine.updates.adapted_value import AdaptedValue
-from ps_train.engine.updates.base import Replica, UpdateMode
-from ps_train.engine.updates.batch_size_control import BatchSize, batch_size_of
-from ps_train.engine.updates.momentum_correction import momenta_of
-from ps_train.engine.updates.push_guard import Guard, after, dropping, finite_guard, scaled_guard
-from ps_train.engine.updates.rack_round import RackRound
-from ps_train.engine.updates.transforms import transforms_of
+from ps_train.engine.updates.following.adaptation_policy import BYTES, Ladder
+from ps_train.engine.updates.following.adapted_value import AdaptedValue
+from ps_train.engine.updates.following.batch_size_control import BatchSize, batch_size_of
+from ps_train.engine.updates.gradients.momentum_correction import momenta_of
+from ps_train.engine.updates.gradients.push_guard import Guard, after, dropping, finite_guard, scaled_guard
+from ps_train.engine.updates.gradients.transforms import transforms_of
+from ps_train.engine.updates.modes.base import Replica, UpdateMode
 from ps_train.engine.variables.global_step import pulled_step
 from ps_train.engine.variables.precision import LossScale
 from ps_train.engine.variables.variables import input_resources

@@ -271,7 +271,7 @@ def _table_ps(plan: Plan, model_variables: ModelVariables) -> set[int]:
 def _scaled(vector: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
     """Multiplies a vector by `scale`, unless its dtype is below 32 bits.
 
-    Such a vector would overflow.  The ps multiplies it in float32 (`engine/updates/gradient_accumulator.py`).
+    Such a vector would overflow.  The ps multiplies it in float32 (`engine/updates/modes/gradient_accumulator.py`).
     """
     return vector if scale is None or is_narrow(vector.dtype) else vector * tf.cast(scale, vector.dtype)
 

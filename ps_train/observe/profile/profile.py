@@ -19,7 +19,7 @@ from ps_train.base.untrusted import UntrustedError
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.config.output_fields import parse_profile
-from ps_train.config.trackers import tensorboard_command
+from ps_train.config.tracker_check import tensorboard_command
 from ps_train.config.validators import is_number
 from ps_train.observe.profile.step_record import StepRecord, table_of
 from ps_train.observe.profile.step_tracer import StepTracer, TracedCall

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.metric_rule import parse_early_stop
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
 from ps_train.observe.progress.eval_events import read_eval_metrics
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.lifecycle import record_event
 from ps_train.config.slice_names import split_slices
-from ps_train.engine.checkpoint.contents import RUN_KEY
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
-from ps_train.engine.checkpoint.run_record import read_record
+from ps_train.engine.run_directory.checkpoint_contents import RUN_KEY
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
+from ps_train.engine.run_directory.run_record import read_record
 
 log = logging.getLogger(__name__)
 

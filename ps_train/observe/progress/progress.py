@@ -21,8 +21,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
-from ps_train.engine.updates.adaptation import ADAPTED
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
+from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.variables.precision import FIRST
 from ps_train.observe.progress.loss_trend import LossTrend
 

@@ -29,8 +29,8 @@ from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.topology import Topology, known_topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
-from ps_train.engine.updates.adaptation import ADAPTED
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
+from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.health import LOSS_RISE, Limits, findings

@@ -14,7 +14,7 @@ from typing import Any
 
 from ps_train.config.job import Job
 from ps_train.config.validators import parse_limits
-from ps_train.engine.updates.adaptation import SYNC_PARTS, SYNC_SHARE
+from ps_train.engine.updates.following.adaptation import SYNC_PARTS, SYNC_SHARE
 from ps_train.observe.status import advice
 
 Status = Mapping[str, Any]

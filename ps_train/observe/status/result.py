@@ -8,7 +8,7 @@ from typing import Any
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ps_train.base.untrusted import is_of, parse_json, read_text
 from ps_train.base.whole_file import write_whole
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
-from ps_train.config.trackers import tensorboard_command
+from ps_train.config.tracker_check import tensorboard_command
 from ps_train.observe.status.health import warnings
 from ps_train.observe.status.observer import JobObserver
 from ps_train.observe.status.result import RunSummary

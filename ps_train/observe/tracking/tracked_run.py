@@ -29,8 +29,8 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import job_fields, repeated_fields
 from ps_train.config.job import Job
-from ps_train.config.trackers import TRACK_PARENT, flag_sources
-from ps_train.engine.checkpoint.run_files import TRACKING
+from ps_train.config.tracker_check import TRACK_PARENT, flag_sources
+from ps_train.engine.run_directory.run_files import TRACKING
 from ps_train.engine.variables.plan import Plan
 
 _GIT_SECS = 5.0

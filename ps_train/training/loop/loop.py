@@ -25,7 +25,7 @@ from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, UNBOUNDED_CALL, Lost
 from ps_train.data.named_inputs import label_error
 from ps_train.data.stream import data_error, with_any_bytes
 from ps_train.engine.step.train_step import TrainStep
-from ps_train.engine.updates.push_guard import NOT_FINITE, bad_inputs
+from ps_train.engine.updates.gradients.push_guard import NOT_FINITE, bad_inputs
 from ps_train.training.loop.burst_size import Burst, BurstScheduler
 from ps_train.training.loop.step_sources import StepSource
 

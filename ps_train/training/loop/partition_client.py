@@ -32,7 +32,7 @@ from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.data.unbounded.event_times import EventTimes, shown_time
 from ps_train.data.unbounded.read_ahead import Cut, ReadAhead
 from ps_train.engine.step.train_step import TrainStep
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot, ShardClient
 from ps_train.training.loop.step_sources import StepSource
 

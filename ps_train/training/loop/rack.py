@@ -37,7 +37,7 @@ from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
 from ps_train.config.job import Job
-from ps_train.engine.updates.rack_ops import RackOps
+from ps_train.engine.racks.rack_ops import RackOps
 from ps_train.observe.profile.step_parts import RACK
 
 log = logging.getLogger(__name__)

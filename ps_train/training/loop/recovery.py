@@ -33,12 +33,12 @@ from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.checkpoint.push_barrier import PushBarrier
-from ps_train.engine.checkpoint.run_files import read_run_id
-from ps_train.engine.checkpoint.run_record import begin_generation
 from ps_train.engine.checkpoint.save_hook import next_multiple
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.saving_graph import SavingGraph
 from ps_train.engine.checkpoint.snapshot import Snapshot
+from ps_train.engine.run_directory.run_files import read_run_id
+from ps_train.engine.run_directory.run_record import begin_generation
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
@@ -94,7 +94,7 @@ class Recovery:
       chief_task: task name of the chief, `worker:0`.
       members: returns the names of the replicas that are members now.
       set_aside: moves the files of an ignored run away; returns a line about it.
-      warm_start: writes the values that a new run begins with; None for those of the model alone.
+      first_values: write the values that a new run begins with into initialized variables, in this order.
     """
 
     job: Job
@@ -106,7 +106,7 @@ class Recovery:
     chief_task: str
     members: Callable[[], Sequence[str]]
     set_aside: Callable[[], str]
-    warm_start: Callable[[v1.Session], None] | None = None
+    first_values: Sequence[Callable[[v1.Session], None]] = ()
     _is_set_aside: bool = False
 
     def prepare(self, session: v1.Session, found: Sequence[ModelReady | None], known_step: int | None) -> ModelReady:
@@ -177,9 +177,8 @@ class Recovery:
         if known_step is not None:
             self._report(range(len(self.stores)), restored, known_step)
         elif restored is None:
-            self.step.ps.initial_values.write(session)
-            if self.warm_start is not None:
-                self.warm_start(session)
+            for write in self.first_values:
+                write(session)
             step = self.checkpoints.save(session)
             self.checkpoints.listeners.after(session, step)
             return step

@@ -24,19 +24,20 @@ from ps_train.config.job import Job
 from ps_train.data.shards import shard_policy as policy
 from ps_train.data.shards.shard_layout import Assignment
 from ps_train.engine.step.train_step import TrainStep
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.step_sources import StepSource
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnershipSnapshot:
-    """Ownership and progress of all shards at one moment; see `engine/updates/shard_ownership.py`.
+    """Ownership and progress of all shards at one moment; see `engine/updates/shards/shard_ownership.py`.
 
     Attributes:
       owners: int64 [shards], the owner of each shard.
       progress: int64 [ps, shards], the cursor of each shard on each ps.
       step: the global step.
-      cut: int64 [2], and `marks` int64 [shards, 2]: see `engine/updates/event_cut_table.py`; None without such cuts.
+      cut: int64 [2], and `marks` int64 [shards, 2]: see `engine/updates/shards/event_cut_table.py`; None without
+        such cuts.
     """
 
     owners: np.ndarray[Any, Any]

@@ -32,16 +32,15 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.config.error_report import REPORT_VARIABLE
 from ps_train.config.job_values import described
 from ps_train.data.split import no_examples, no_rows
-from ps_train.engine.checkpoint.export import prepare_export
-from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
-from ps_train.engine.checkpoint.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
+from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
+from ps_train.engine.run_directory.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.step.summaries import summaries_of
-from ps_train.engine.updates.adaptation import AdaptationHook
-from ps_train.engine.updates.counter_values import RunCounterValues, counter_tensors
+from ps_train.engine.updates.counters.counter_values import RunCounterValues, counter_tensors
+from ps_train.engine.updates.following.adaptation import AdaptationHook
 from ps_train.observe.progress.early_stop import early_stop_hooks
 from ps_train.observe.progress.progress import ProgressHook, StepFetches
 from ps_train.observe.progress.summaries import SummaryHook, text_of
@@ -49,7 +48,9 @@ from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import advice, check_trained, report_end
 from ps_train.observe.tracking.tracked_run import TrackedRun, source_file_of, tracked_run
 from ps_train.observe.tracking.trackers import make_tracking
-from ps_train.training.loop.event_cuts import EventCuts
+from ps_train.saved.export.export import prepare_export
+from ps_train.saved.warm_start.initial_values import InitialValues
+from ps_train.training.loop.chief_event_cuts import EventCuts
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.recovery import Recovery, make_savers
@@ -145,7 +146,7 @@ class ChiefTraining(WorkerTraining):
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
         self._recovery = Recovery(
             job, joined.stores, self.step, self._checkpoints, self._console, process_id, task, members,
-            joined.model_directory.set_aside, self._warm_starting(device),
+            joined.model_directory.set_aside, self._first_values(device),
         )  # fmt: skip
         stopping = early_stop_hooks(job.early_stop, directory, fetches.step, self.model_hooks.end_training)
         ps, values = self.step.ps, self.step.adapted
@@ -197,12 +198,13 @@ class ChiefTraining(WorkerTraining):
             (secs for secs in (self.prepared.job.save_secs, self.prepared.job.delta_every_secs) if secs), default=0
         )
 
-    def _warm_starting(self, device: str) -> Callable[[v1.Session], None] | None:
-        """Makes the warm start in the graph; returns the function that writes its values and its report."""
-        found = self.prepared.warm_start
+    def _first_values(self, device: str) -> list[Callable[[v1.Session], None]]:
+        """Makes the first values of a new run in the graph; returns the functions that write them and their report."""
+        prepared, found = self.prepared, self.prepared.warm_start
+        job = prepared.job
+        given = InitialValues(prepared.variables, prepared.plan, self.step.ps.variables, device, job.seed)
         if found is None:
-            return None
-        job = self.prepared.job
+            return [given.write]
         warm = found.made(job, self.step.ps.entries, device)
 
         def begin(session: v1.Session) -> None:
@@ -216,7 +218,7 @@ class ChiefTraining(WorkerTraining):
             with open(os.path.join(self.joined.directory, WARM_START_REPORT), "w") as file:
                 file.write(report + "\n")
 
-        return begin
+        return [given.write, begin]
 
     def _count(self) -> dict[str, Any]:
         """Returns tensors with the present counters of the run."""

@@ -129,7 +129,7 @@ def _say(problem: str) -> None:
 
 def _write(model_dir: str, every_secs: float, is_finishing: threading.Event) -> int:
     """Extends the chain until it leads to the last checkpoint after the chief finishes; returns the exit code."""
-    from ps_train.engine.checkpoint.deltas.chain import Chain  # late: it imports TensorFlow
+    from ps_train.saved.deltas.chain import Chain  # late: it imports TensorFlow
 
     chain: Chain | None = None
     last_try = float("inf")

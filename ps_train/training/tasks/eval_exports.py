@@ -29,11 +29,11 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.config.metric_rule import parse_export
 from ps_train.data.opened_files import errors_of
-from ps_train.engine.checkpoint.export import prepare_export, remove_export
-from ps_train.engine.checkpoint.pinned import Pins
-from ps_train.engine.checkpoint.run_checkpoints import run_of
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
-from ps_train.engine.checkpoint.run_record import read_record
+from ps_train.engine.run_directory.pinned import Pins
+from ps_train.engine.run_directory.run_checkpoints import run_of
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
+from ps_train.engine.run_directory.run_record import read_record
+from ps_train.saved.export.export import prepare_export, remove_export
 
 log = logging.getLogger(__name__)
 

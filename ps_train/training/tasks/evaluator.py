@@ -37,10 +37,10 @@ from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.config.slice_names import split_slices
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.contents import examples_of
 from ps_train.engine.checkpoint.files import prepare_directory
-from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints, run_of
-from ps_train.engine.checkpoint.run_files import EVAL_DIRECTORY
+from ps_train.engine.run_directory.checkpoint_contents import examples_of
+from ps_train.engine.run_directory.run_checkpoints import run_checkpoints, run_of
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
 from ps_train.engine.step.evaluation import EvalLimit, find_slices
 from ps_train.engine.step.slices import Slices
 from ps_train.modeling.model import Model, load_model

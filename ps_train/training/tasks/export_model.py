@@ -20,9 +20,7 @@ from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.coded_rows import FLOAT32, CodedRows, auc_in
-from ps_train.engine.checkpoint.contents import examples_of, restore_into, shapes_and_dtypes
-from ps_train.engine.checkpoint.export import export, form_of
+from ps_train.engine.run_directory.checkpoint_contents import examples_of, restore_into, shapes_and_dtypes
 from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, named_batches
 from ps_train.engine.step.metric_sums import make_count
 from ps_train.engine.step.slices import Slices, slice_metrics
@@ -30,6 +28,8 @@ from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.splits import test_source
 from ps_train.modeling.tables.row_source import rows_from
+from ps_train.saved.export.coded_rows import FLOAT32, CodedRows, auc_in
+from ps_train.saved.export.export import export, form_of
 
 
 class AucLossError(ConfigError):

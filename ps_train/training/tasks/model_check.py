@@ -23,7 +23,7 @@ from ps_train.data.arrays import Arrays
 from ps_train.data.named_inputs import dense_inputs, of_kind
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.engine.step.slices import Slices, slice_keys, slice_metrics
-from ps_train.engine.updates.apply_gradients import optimizer_groups
+from ps_train.engine.updates.gradients.apply_gradients import optimizer_groups
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.engine.variables.plain_graph import plain_graph

@@ -25,9 +25,9 @@ from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.files import prepare_directory
-from ps_train.engine.checkpoint.run_files import set_aside
-from ps_train.engine.checkpoint.spool import SpoolReader, evaluator_spool, open_chief_spool, remove_leftovers
-from ps_train.engine.checkpoint.uploads import ChiefUploads, EvaluatorUploads, Uploader
+from ps_train.engine.run_directory.run_files import set_aside
+from ps_train.engine.run_directory.spool import SpoolReader, evaluator_spool, open_chief_spool, remove_leftovers
+from ps_train.engine.run_directory.uploads import ChiefUploads, EvaluatorUploads, Uploader
 
 log = logging.getLogger(__name__)
 

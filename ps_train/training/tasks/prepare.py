@@ -31,15 +31,15 @@ from ps_train.config.job_values import described
 from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
-from ps_train.engine.checkpoint.export import served_features
-from ps_train.engine.step.spec import GraphSpec
+from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.towers import Towers, find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.modeling.model import Model, ignores_data_dir
 from ps_train.modeling.splits import training_source
+from ps_train.saved.export.export import served_features
 from ps_train.training.tasks.dtype_check import check_compute_dtype
 from ps_train.training.tasks.model_check import check_model, warn_of_not_finite
 from ps_train.training.tasks.warm_starts import FoundWarmStart, find_warm_start

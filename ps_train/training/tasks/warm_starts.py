@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.engine.checkpoint.run_checkpoints import run_checkpoints
-from ps_train.engine.checkpoint.warm_start.choices import Choice, choose
-from ps_train.engine.checkpoint.warm_start.name_map import read_map
-from ps_train.engine.checkpoint.warm_start.source import Source, open_source
-from ps_train.engine.checkpoint.warm_start.warm_start import WarmStart, warm_start
+from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import CheckpointEntry
+from ps_train.saved.warm_start.choices import Choice, choose
+from ps_train.saved.warm_start.name_map import read_map
+from ps_train.saved.warm_start.source_checkpoint import Source, open_source
+from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,9 +20,9 @@ from ps_train.cluster.membership.records import STOP, StopRequest, TaskState
 from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
-from ps_train.config.trackers import check_tracker
-from ps_train.engine.checkpoint.export import prepare_export
+from ps_train.config.tracker_check import check_tracker
 from ps_train.modeling.model import load_model
+from ps_train.saved.export.export import prepare_export
 from ps_train.training.tasks.chief_training import ChiefTraining
 from ps_train.training.tasks.hosted_ps import hosted_ps
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job

@@ -45,19 +45,14 @@ from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
 from ps_train.training.loop.partition_client import PartitionClient, shard_client_of
 from ps_train.training.loop.rack import RackMember, leave_rack, was_removed
-from ps_train.training.loop.session import (
-    ClusterSessions,
-    agree_with_chief,
-    await_ready,
-    monitored_training_session,
-)
+from ps_train.training.loop.session import ClusterSessions, agree_with_chief, await_ready, monitored_training_session
 from ps_train.training.loop.shard_client import OwnershipClient
 from ps_train.training.loop.step_sources import StepSource, step_source
 from ps_train.training.tasks.final_evaluation import EvalWorker
 from ps_train.training.tasks.join import Joined
 from ps_train.training.tasks.measured_weights import agree_on_weights
 from ps_train.training.tasks.prepare import Prepared
-from ps_train.training.tasks.racks import agree_on_topology, rack_member, with_topology
+from ps_train.training.tasks.rack_agreement import agree_on_topology, rack_member, with_topology
 
 log = logging.getLogger(__name__)
 

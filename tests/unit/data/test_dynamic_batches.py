@@ -15,7 +15,7 @@ from ps_train import Arrays
 from ps_train.config.batch_sizes import BatchSizes
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import training_batches
-from ps_train.engine.updates.batch_size_control import WorkerBatchSize
+from ps_train.engine.updates.following.batch_size_control import WorkerBatchSize
 from ps_train.engine.variables.worker_state import collect_local_state
 from tests.support.recording import Numbers
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ps_train import optimizers
 from ps_train.config.job import Job
-from ps_train.engine.updates import apply_gradients
+from ps_train.engine.updates.gradients import apply_gradients
 from ps_train.modeling.model import make_optimizer
 from tests.support.models import Linear
 from tests.support.tables import NumpyRule

@@ -63,7 +63,7 @@ def test_every_mutation_is_another_program(source: str) -> None:
 
 
 def test_the_tests_of_a_module_are_those_that_its_path_names_and_that_import_it() -> None:
-    found = find_tests(pathlib.Path("ps_train/engine/updates/transforms.py"))
+    found = find_tests(pathlib.Path("ps_train/engine/updates/gradients/transforms.py"))
     assert found and all((ROOT / file).exists() for file in found)
     assert any("clip" in (ROOT / file).read_text() for file in found)
     assert find_tests(pathlib.Path("ps_train/no_such_module.py")) == []

@@ -9,12 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ps_train.compat.estimator.spec.exporter import (
-    SavedModelExporter,
-    checked_exports_to_keep,
-    exports_in,
-)
-from ps_train.engine.checkpoint.run_record import RunRecord, read_record
+from ps_train.compat.estimator.spec.exporter import SavedModelExporter, checked_exports_to_keep, exports_in
+from ps_train.engine.run_directory.run_record import RunRecord, read_record
 from ps_train.observe.progress.eval_events import read_eval_metrics
 
 _LOSS = "loss"

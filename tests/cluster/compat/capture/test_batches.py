@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.captured_model import CapturedModel
-from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.capture.survey import survey_program
 from tests.support.cluster import InProcessCluster
 from tests.support.programs import BATCH, CONFIG, X, Y, input_fn, minimize, spec_of

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import estimator
 from ps_train.compat.capture.captured_model import CapturedModel
-from ps_train.compat.capture.program import ENGINE_ENDS_JOB, Program
+from ps_train.compat.capture.estimator_program import ENGINE_ENDS_JOB, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
 from tests.support.cluster import InProcessCluster

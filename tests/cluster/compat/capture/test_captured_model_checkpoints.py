@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.captured_model import CapturedModel
-from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.capture.sessions import DefaultSaver
 from ps_train.compat.capture.survey import survey_program
 from ps_train.engine.variables.variables import ps_index

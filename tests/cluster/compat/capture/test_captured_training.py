@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.compat.capture.captured_training import train
-from ps_train.compat.capture.program import NanLossError, Program
+from ps_train.compat.capture.estimator_program import NanLossError, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.run_config import RunConfig

@@ -16,7 +16,7 @@ from ps_train import embeddings
 from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.captured_training import train
-from ps_train.compat.capture.program import CaptureError, Program
+from ps_train.compat.capture.estimator_program import CaptureError, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.data.pipeline import DataSource

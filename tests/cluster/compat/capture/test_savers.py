@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.compat.capture.captured_training import train
+from ps_train.compat.capture.estimator_program import CaptureError, Program
 from ps_train.compat.capture.job_of_config import job_of
-from ps_train.compat.capture.program import CaptureError, Program
 from ps_train.compat.capture.savers import replaced_savers
 from ps_train.compat.capture.survey import survey_program
 from tests.support.programs import check, embedding, input_fn, minimize, network, program_of, spec_of, step

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import estimator, train
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.survey import survey_program
 from tests.support.programs import embedding, minimize, program_of, step
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.survey import survey_program
 from ps_train.estimator import Estimator, EstimatorSpec, RunConfig
 from tests.support.long import long

@@ -10,10 +10,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.pipeline import DataSource, derived_seed
-from ps_train.engine.checkpoint.contents import restore_into
-from ps_train.engine.checkpoint.export import export, prepare_export
+from ps_train.engine.run_directory.checkpoint_contents import restore_into
 from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
+from ps_train.saved.export.export import export, prepare_export
 from ps_train.training.tasks.evaluator import score
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long

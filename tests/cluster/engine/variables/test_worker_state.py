@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.export import export, prepare_export
+from ps_train.saved.export.export import export, prepare_export
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.serving import served

@@ -14,9 +14,9 @@ from ps_train import Arrays, Model, embeddings, metrics
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.checkpoint.coded_rows import coded
-from ps_train.engine.checkpoint.export import prepare_export
-from ps_train.engine.checkpoint.fingerprint import FILE
+from ps_train.saved.export.coded_rows import coded
+from ps_train.saved.export.export import prepare_export
+from ps_train.saved.export.fingerprint import FILE
 from ps_train.training.tasks.export_model import check_auc, export_model
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
@@ -91,7 +91,7 @@ def test_rows_in_fewer_bytes_are_read_in_the_graph_and_refused_if_they_lose_too_
 
 
 def _export_of_spoiled_rows(model, source, checkpoint: str, folder: str, tmp_path: pathlib.Path) -> None:
-    from ps_train.engine.checkpoint.deltas.saved import Writer
+    from ps_train.saved.values import Writer
 
     stored = tf.train.load_checkpoint(checkpoint)
     writer = Writer(str(tmp_path / "spoiled" / "model.ckpt-60"))

@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays, Model
 from ps_train.base.console import Console
 from ps_train.commands.scoring.compare import compare
-from ps_train.commands.scoring.file_rows import ExampleRows
 from ps_train.commands.scoring.predict import predict
-from ps_train.commands.scoring.statistics import Pair
+from ps_train.saved.scoring.file_rows import ExampleRows
+from ps_train.saved.scoring.statistics import Pair
 from tests.support.exported_models import write_export
 
 COUNT = 300

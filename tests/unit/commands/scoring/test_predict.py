@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.console import Console
-from ps_train.commands.scoring import resumable
 from ps_train.commands.scoring.predict import predict
+from ps_train.saved.scoring import resumable
 from tests.support.exported_models import score, write_export
 from tests.support.long import long
 

@@ -26,7 +26,7 @@ from ps_train.commands.tuning.executions import (
     unknown_objective,
 )
 from ps_train.config.job import Job
-from ps_train.config.trackers import flag_sources
+from ps_train.config.tracker_check import flag_sources
 from tests.support.processes import is_alive
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.capture.counted_step import ancestors, check_counting, counted_step, operations_of
-from ps_train.compat.capture.program import CaptureError
+from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.engine.variables.global_step import overriding_global_step
 
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
+from ps_train.compat.capture.estimator_program import CaptureError, SyncReplicas
 from ps_train.compat.capture.job_of_config import cluster_job, job_of, task_of
-from ps_train.compat.capture.program import CaptureError, SyncReplicas
 from ps_train.compat.capture.survey import Survey
 from ps_train.config.job import Task
 from ps_train.config.job_values import NO_LIMIT

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.program import CaptureError, SyncReplicas
+from ps_train.compat.capture.estimator_program import CaptureError, SyncReplicas
 from ps_train.compat.capture.recorded_optimizers import OptimizerRecorder
 
 

@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.capture.program import Program
+from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.estimator import engines
 from ps_train.compat.train.stop_at_step import StopAtStepHook
 

@@ -18,10 +18,10 @@ from ps_train import serving
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.export_outputs import PredictOutput, RegressionOutput
-from ps_train.engine.checkpoint.deltas.difference import make_delta
-from ps_train.engine.checkpoint.deltas.saved import open_saved
-from ps_train.engine.checkpoint.fingerprint import read_fingerprint
 from ps_train.estimator.export import ServingInputReceiver, TensorServingInputReceiver
+from ps_train.saved.deltas.difference import make_delta
+from ps_train.saved.export.fingerprint import read_fingerprint
+from ps_train.saved.values import open_saved
 from tests.support.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
 
 

@@ -11,14 +11,7 @@ from ps_train.cluster.membership.connect import NotReadyError
 from ps_train.cluster.membership.presence import Limits, ScriptPresence
 from ps_train.compat.train import server as module
 from ps_train.compat.train.named_tasks import named_tasks
-from ps_train.compat.train.server import (
-    ScriptCluster,
-    ScriptTask,
-    Server,
-    current_task,
-    num_workers,
-    session_config,
-)
+from ps_train.compat.train.server import ScriptCluster, ScriptTask, Server, current_task, num_workers, session_config
 
 
 @pytest.mark.parametrize(

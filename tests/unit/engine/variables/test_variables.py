@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.apply_gradients import OptimizerGroups
+from ps_train.engine.updates.gradients.apply_gradients import OptimizerGroups
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.variables import (
     OptimizerVariable,

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator import early_stopping
 from ps_train.config.job import Job
-from ps_train.engine.checkpoint.run_record import begin_generation, write_run_id
+from ps_train.engine.run_directory.run_record import begin_generation, write_run_id
 from ps_train.observe.progress.early_stop import EarlyStopHook
 from ps_train.observe.progress.eval_events import EvalLog, read_eval_metrics, run_value
 from ps_train.training.tasks.eval_exports import EvalExports

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.observe.progress.eval_events import read_eval_metrics
 from ps_train.observe.progress.progress import ProgressHook, StepFetches
 

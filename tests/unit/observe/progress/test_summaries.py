@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ps_train.config.job import Job
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.progress.progress import ProgressHook, StepFetches
 from ps_train.observe.progress.summaries import SummaryHook, text_of

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ps_train.config.job import Job
-from ps_train.engine.updates.counter_values import RunCounterValues
+from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.observe.status.result import RunSummary
 
 

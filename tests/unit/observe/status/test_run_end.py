@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from ps_train.base.errors import DataError, SaveError
-from ps_train.config import trackers
+from ps_train.config import tracker_check as trackers
 from ps_train.config.job import Job
 from ps_train.data.split import no_rows
 from ps_train.observe.status.run_end import advice, check_trained, metrics_line, read_result_step, write_result

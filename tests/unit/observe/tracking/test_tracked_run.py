@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from ps_train.base.errors import ConfigError
-from ps_train.config import trackers
+from ps_train.config import tracker_check as trackers
 from ps_train.config.flags import parse
 from ps_train.config.job import Job
-from ps_train.config.trackers import SOURCES_VARIABLE, TRACK_PARENT, check_tracker, told_sources
+from ps_train.config.tracker_check import SOURCES_VARIABLE, TRACK_PARENT, check_tracker, told_sources
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.tracking.tracked_run import commit_of, source_file_of, tracked_run
 

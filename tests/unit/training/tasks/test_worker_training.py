@@ -23,7 +23,7 @@ from ps_train.cluster.sessions.calls import SessionGroup
 from ps_train.config.job import Job
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
-from ps_train.engine.updates.base import Replica
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.tasks.worker_training import WorkerTraining
 
 COUNT = 40

@@ -1,0 +1,113 @@
+"""Files of a run beside its checkpoints: the id of the run, and what is moved with a run that is ignored.
+
+read_run_id("/models/run1")               # makes the file `run_id` in a new directory
+set_aside("/models/run1")                 # moves all that the run has left, returns a line about it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import itertools
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+
+from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS
+from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, checkpoints_in, run_of
+from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
+
+EVAL_DIRECTORY = "eval"
+"""Directory of the evaluator's event files, in model_dir."""
+
+DELTAS = "deltas"
+"""Directory of the run's chain of deltas, in model_dir."""
+
+WARM_START_REPORT = "warm_start.txt"
+"""File with what the run has taken of another training's checkpoint."""
+
+TRACKING = "tracking.json"
+"""File with the ids of the run in experiment trackers."""
+
+_OF_RUN = (
+    *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
+    *("result.json", "report.html", "plugins", EVENT_CUTS, DELTAS, WARM_START_REPORT, TRACKING),
+)
+"""Names of the files and directories that belong to a run.
+
+`status.json` names its process, the lock too; `export` holds models that may be served; the rest is the user's.
+"""
+
+
+def is_of_run(name: str) -> bool:
+    """Returns True for the name of a file or directory that belongs to a run."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_RUN)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Makes a hard link, which keeps a file that the run removes; a copy where the file system has no links.
+
+    A target that exists stays.
+
+    Raises:
+      FileNotFoundError: the run has removed the source.
+    """
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(source, target)
+        except (FileExistsError, FileNotFoundError):
+            raise
+        except OSError:
+            shutil.copy2(source, target)
+
+
+def read_run_id(directory: str) -> str:
+    """Returns the id of the run, a random word in a file beside its checkpoints.
+
+    Where there is none, the run of the newest checkpoint goes on, which may have been copied without the file.  Without
+    a checkpoint a new run begins.
+    """
+    if run_id := stored_run_id(directory):
+        return run_id
+    found = (run_of(path)[0] for _, path in checkpoints_in(directory))
+    run_id = next((run_id for run_id in found if run_id), uuid.uuid4().hex)
+    write_run_id(directory, run_id)
+    return run_id
+
+
+def set_aside(directory: str) -> str:
+    """Moves all that a run has left in a directory into a new directory in it.
+
+    These are its checkpoints, their list, its id, its event files, its evaluations and its results.
+
+    Returns:
+      A line that says where they are; "" without a checkpoint.
+
+    Raises:
+      OSError: they cannot be moved.
+    """
+    found = checkpoints_in(directory)
+    if not found:
+        return ""
+    files = [file for file in os.listdir(directory) if is_of_run(file)]
+    folder = _new_folder(os.path.join(directory, "ignored"))
+    for file in files:
+        os.rename(os.path.join(directory, file), os.path.join(folder, file))
+    return ignored_line([step for step, _ in found], folder)
+
+
+def ignored_line(steps: Sequence[int], folder: str) -> str:
+    """Returns a line about the checkpoints that are ignored, and now in a folder."""
+    numbers = ", ".join(map(str, sorted(steps)))
+    return f"ignored the checkpoints of step {numbers}; they are now in {folder}; training starts at step 0"
+
+
+def _new_folder(base: str) -> str:
+    for number in itertools.count(1):
+        try:
+            os.makedirs(f"{base}-{number}")
+        except FileExistsError:
+            continue
+        break
+    return f"{base}-{number}"

@@ -1,0 +1,1 @@
+"""What is done to gradients between backward and the variables: transforms, guard, residuals, and the optimizers."""

@@ -1,0 +1,164 @@
+"""Guards of a push: functions that take the vectors of a push and return the vectors to send instead.
+
+guard = finite_guard(job, loss, otherwise)                      # --on_nan
+guard = after(updates, dropping(job, replica, dropped, guard))  # --inject_fault=drop_push
+transport.push(gradients, examples, scaled, guard, rows)
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.config.fault_spec import dropped_share
+from ps_train.config.job import Job
+from ps_train.data.named_inputs import inputs_of
+from ps_train.data.pipeline import derived_seed
+from ps_train.engine.updates.modes.base import Replica
+from ps_train.engine.variables.precision import LEAST, LossScale, is_narrow, widen
+
+NOT_FINITE = "the loss or a gradient is not a finite number"
+"""Text of the error that ends a worker's step before anything is sent."""
+
+_INPUTS = " (inputs: "
+
+
+def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the same vectors; the call fails with NOT_FINITE if the loss or a vector is not finite.
+
+    The error's text also has the inputs of the batch that are not finite; see `bad_inputs`.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+    """
+    finite, inputs = _finite(loss, vectors), inputs_of(v1.get_default_graph())
+    with tf.control_dependencies([v1.cond(finite, tf.no_op, lambda: _fail(inputs))]):
+        return [tf.identity(vector) for vector in vectors]
+
+
+def bad_inputs(text: str) -> str:
+    """Returns the inputs in the text of such an error: "1 in labels, 3 in feature age"; "" if all were finite."""
+    found = re.search(re.escape(_INPUTS) + r"(.*?)\)", text)
+    return found[1].removeprefix(", ") if found else ""
+
+
+def _fail(inputs: Sequence[tuple[str, tf.Tensor]]) -> tf.Operation:
+    text: list[Any] = [NOT_FINITE, _INPUTS]
+    for name in dict.fromkeys(name for name, _ in inputs):
+        values = [value for other, value in inputs if other == name and value.dtype.is_floating]
+        if values:
+            bad = tf.add_n([tf.math.count_nonzero(~tf.math.is_finite(widen(value))) for value in values])
+            shown = tf.strings.join([", ", tf.as_string(bad), f" in {name}"])
+            text.append(tf.where(bad > 0, shown, ""))
+    return tf.group(tf.debugging.Assert(False, [tf.strings.join([*text, ")"])]))
+
+
+def skip_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns the same vectors, or `otherwise` if the loss or a vector is not finite.
+
+    Args:
+      loss: scalar.
+      vectors: the vectors to send.
+      otherwise: for each vector its replacement, of the same shape and dtype.
+    """
+    finite = _finite(loss, vectors)
+    return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
+
+
+def are_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns True (bool scalar) if all tensors are finite."""
+    return _finite(tf.zeros([]), tensors)
+
+
+def _finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
+    # Sums of different dtypes stay apart, because a float64 sum may be finite where float32 overflows.
+    narrow = [vector for vector in vectors if is_narrow(vector.dtype)]
+    sums: dict[tf.DType, list[tf.Tensor]] = {}
+    for one in [widen(loss), *[tf.reduce_sum(vector) for vector in vectors if not is_narrow(vector.dtype)]]:
+        sums.setdefault(one.dtype, []).append(one)
+    found = [tf.math.is_finite(tf.add_n(some)) for some in sums.values()]
+    found += [tf.reduce_all(tf.math.is_finite(vector)) for vector in narrow]
+    return tf.reduce_all(tf.stack(found)) if len(found) > 1 else found[0]
+
+
+def drop_pushes(share: float, seed: int, vectors: Sequence[tf.Tensor], dropped: Any) -> list[tf.Tensor]:
+    """Returns the same vectors, or at random zeros in place of all of them.
+
+    Args:
+      share: share of the pushes that are dropped, 0..1.
+      seed: seed of the random choice.
+      vectors: the vectors of one push.
+      dropped: int64 variable to which each dropped push adds 1.
+    """
+    lost = tf.random.uniform([], seed=seed) < share
+    with tf.device(dropped.device):
+        count = dropped.assign_add(tf.cast(lost, tf.int64), read_value=False)
+    with tf.control_dependencies([count]):
+        return [tf.where(lost, tf.zeros_like(vector), vector) for vector in vectors]
+
+
+Guard = Callable[[list[tf.Tensor]], list[tf.Tensor]]
+
+Otherwise = Sequence[Any]
+"""For each vector of a push its replacement if the push is skipped, an array or a tensor.
+
+It has the vector's dtype, and its shape or that of a scalar.
+"""
+
+
+def finite_guard(job: Job, loss: tf.Tensor, otherwise: Otherwise) -> Guard:
+    """Returns the guard against gradients that are not finite (--on_nan)."""
+    if job.on_nan == "stop":
+        return functools.partial(stop_if_not_finite, loss)
+    return lambda vectors: skip_if_not_finite(loss, vectors, otherwise)
+
+
+def scaled_guard(
+    job: Job, loss: tf.Tensor, gradients: Sequence[tf.Tensor], scale: LossScale, otherwise: Otherwise
+) -> Guard:
+    """Returns the guard of gradients of a scaled loss.  It skips an overflow, and changes the scale for the next step.
+
+    An overflow at the least scale, and a loss that is not finite, are subject to --on_nan.
+
+    Args:
+      job: has `on_nan`.
+      loss: float32 scalar, not scaled.
+      gradients: the gradients as the model has them; transforms might hide an overflow.
+      scale: the scale of this worker.
+      otherwise: see `Otherwise`.
+    """
+    is_loss_finite, are_gradients_finite = tf.math.is_finite(loss), are_finite(gradients)
+    overflow = is_loss_finite & ~are_gradients_finite
+    updated = scale.update(overflow, is_loss_finite & are_gradients_finite)
+    skipped = overflow & (scale.value > LEAST)
+    judged = tf.where(overflow & ~skipped, tf.constant(np.nan, loss.dtype), loss)
+    guard = finite_guard(job, judged, otherwise)
+    return after(
+        [updated], lambda v: guard([tf.where(skipped, other, one) for one, other in zip(v, otherwise, strict=True)])
+    )
+
+
+def after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:
+    """Returns a guard that also delays the push until these operations are done."""
+
+    def delayed(vectors: list[tf.Tensor]) -> list[tf.Tensor]:
+        with tf.control_dependencies(updates):
+            return [tf.identity(vector) for vector in guard(vectors)]
+
+    return delayed if updates else guard
+
+
+def dropping(job: Job, replica: Replica, dropped: Any, guard: Guard) -> Guard:
+    """Returns a guard that also drops pushes, if the job injects that fault."""
+    share = dropped_share(job.inject_fault)
+    if not share:
+        return guard
+    seed = derived_seed(job.seed, "drop_push", replica.index)
+    return lambda vectors: drop_pushes(share, seed, guard(vectors), dropped)

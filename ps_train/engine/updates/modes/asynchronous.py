@@ -1,0 +1,123 @@
+"""Asynchronous updates: every gradient is applied when it arrives, independently of other replicas.
+
+Dean et al. 2012, "Large Scale Distributed Deep Networks" (Downpour SGD).  Each ps makes one update at a time, and the
+update's staleness is known at that moment.  `stale_gradients.py` has the rules that may apply to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
+from ps_train.engine.updates.modes.staleness import BINS
+from ps_train.engine.updates.modes.token_gate import NEVER
+from ps_train.engine.variables.mutex import mutex_of, with_mutex
+from ps_train.engine.variables.variables import ps_device, zeros_variable
+
+GATE = "ps_train_lock/gate"
+"""Name of the mutex that holds back a replica's next step; see `engine/checkpoint/push_barrier.py`."""
+
+
+class Asynchronous(UpdateMode):
+    """Asynchronous updates.
+
+    Args:
+      may_be_empty: see `UpdateMode`.
+      max_steps: no update is made once the global step has reached it.  A worker that slept may still have steps
+        that were reallocated to another worker.
+      rules: the rules for stale gradients; a gradient that a rule does not accept is counted as dropped.
+    """
+
+    def __init__(
+        self, may_be_empty: bool = False, max_steps: int = NEVER, rules: Sequence[StaleGradientRule] = ()
+    ) -> None:
+        super().__init__(may_be_empty)
+        self._max_steps, self._rules = max_steps, rules
+
+    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+        """Adds updates that each ps applies as soon as a push arrives."""
+        return self._build(shards, received, replica, gated=True)
+
+    def _build(
+        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, gated: bool
+    ) -> StepOps:
+        pairs = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.vectors]
+        several = len(pairs) > 1
+        counters = [_push_counter(shard.ps, replica.count) if several else shard.update_count for shard, _ in pairs]
+        train = [
+            self._locked(shard, push, replica, counter if several else None)
+            for (shard, push), counter in zip(pairs, counters, strict=True)
+        ]
+        step_gate = GATE if gated and several else None
+        with tf.device(ps_device(0)):
+            if step_gate:
+                train[0] = with_mutex(step_gate, train[:1], lambda: ([], None))[0]
+            with tf.control_dependencies(train[:1]):
+                step_after = shards[0].update_count.read_value()
+        reset = tf.group(*[_reset(counter) for counter in counters]) if several else None
+        return StepOps(train, step_after, reset=reset, push_counters=counters, step_gate=step_gate)
+
+    def _locked(self, shard: ParameterShard, push: ReceivedPush, replica: Replica, counter: Any) -> tf.Operation:
+        def body() -> tuple[list[tf.Operation], None]:
+            done = self._update(shard, here, replica)
+            if counter is not None:
+                done.append(counter.scatter_nd_add([[replica.index]], tf.constant([1], tf.int64)).op)
+            return done, None
+
+        with tf.device(ps_device(shard.ps)):
+            here = push.on_ps()
+            return with_mutex(mutex_of(shard.ps), here.tensors(), body)[0]
+
+    def _update(self, shard: ParameterShard, push: ReceivedPush, replica: Replica) -> list[tf.Operation]:
+        gradients, header = push.gradients()
+        update_count = shard.update_count.read_value()
+        staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
+        accepted = [found for rule in self._rules if (found := rule.accepts(staleness)) is not None]
+        wanted = header.examples > 0 if self.may_be_empty else None
+        # The other ps do not know the global step: an update that they still make belongs to a job at its end.
+        is_open = update_count < self._max_steps if shard.ps == 0 else None
+        is_next = shard.progress.is_next(push.progress) if shard.progress is not None else None
+        conditions = [*accepted, *(condition for condition in (wanted, is_open, is_next) if condition is not None)]
+        only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
+        divisors = [found for rule in self._rules if (found := rule.lr_divisor(staleness)) is not None]
+        lr_divisor = functools.reduce(operator.mul, divisors) if divisors else None
+        with tf.control_dependencies([staleness]):
+            updated = shard.update(gradients, header, only_if, lr_divisor, push.state.by_slice())
+            done = [updated, *self._advance(shard, push, is_next, is_open)]
+        if shard.counters is not None:
+            applied = tf.cast(True if only_if is None else only_if, tf.int64)
+            where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
+            done.append(shard.counters.staleness.scatter_nd_add(where, [applied]).op)
+            done.append(shard.counters.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
+            kept = accepted if is_next is None else [*accepted, is_next | push.is_nothing()]
+            if kept:
+                late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)
+                done.append(shard.counters.dropped.assign_add(late, read_value=False))
+        return done
+
+    @staticmethod
+    def _advance(
+        shard: ParameterShard, push: ReceivedPush, is_next: tf.Tensor | None, is_open: Any
+    ) -> list[tf.Operation]:
+        """Counts examples as used even where their gradient is left out: it would be left out again every time."""
+        if shard.progress is None:
+            return []
+        return [shard.progress.advance(push.progress, is_next if is_open is None else is_next & is_open)]
+
+
+def _push_counter(ps: int, replicas: int) -> Any:
+    """Makes the counter of each replica's pushes to a ps: int64 [replicas], on that ps."""
+    with tf.device(ps_device(ps)):
+        return zeros_variable(f"ps_train/pushes_{ps}", tf.int64, [replicas])
+
+
+def _reset(counter: Any) -> tf.Operation:
+    with tf.device(counter.device):
+        return counter.assign(tf.zeros_like(counter), read_value=False)

@@ -1,0 +1,97 @@
+"""Accumulator of a round's gradients on one ps: one vector for each parcel that replicas push.
+
+Parcels carry gradients multiplied by their number of examples.  Gradients of a dtype below 32 bits arrive unscaled and
+are multiplied here.  All gradients are added and divided in their accumulation dtype.
+Gradients of table rows are stored as they arrive (`sparse_accumulator.py`), since replicas push different rows.
+The accumulator must be used under the ps's mutex.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.transport.parcels import Parcel
+from ps_train.engine.transport.received_push import Header, ReceivedPush, unpack
+from ps_train.engine.updates.modes.base import Replica
+from ps_train.engine.updates.modes.sparse_accumulator import SparseAccumulator, StateAccumulator
+from ps_train.engine.variables.precision import accumulation_dtype, is_narrow, widen
+from ps_train.engine.variables.variables import zeros_variable
+
+
+class GradientAccumulator:
+    """The sum of a round's gradients; make it on the ps's device.
+
+    Args:
+      name: name of the variables, unique on that ps.
+      received: a push as it arrives on that ps.
+      replica: the replica that pushes.
+    """
+
+    def __init__(self, name: str, received: ReceivedPush, replica: Replica) -> None:
+        self._parcels = received.parcels
+        self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(received.parcels)]
+        self._rows = SparseAccumulator(f"{name}/rows", received.rows, replica) if received.rows else None
+        self._state = StateAccumulator(f"{name}/state", received.state.parcels) if received.state.parcels else None
+
+    def add(self, here: ReceivedPush, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
+        """Adds a push; a round's first push replaces the old sums, which copies nothing.
+
+        Args:
+          here: the push, on the ps.
+          only_if: bool scalar; the push is ignored where it is false.
+          first: bool scalar, whether this push is the round's first.
+        """
+
+        def pairs() -> list[tuple[Any, tf.Tensor]]:
+            return list(zip(self._totals, _terms(here), strict=True))
+
+        def store(first: bool) -> list[tf.Operation]:
+            stored, is_valid = [], here.header().examples > 0
+            if self._rows is not None and here.rows is not None:
+                stored += self._rows.add(here.rows, is_valid, first)
+            if self._state is not None:
+                stored += self._state.assign(here.state, is_valid, first)
+            return stored
+
+        def replace() -> tf.Operation:
+            return tf.group(*[total.assign(vector, read_value=False) for total, vector in pairs()], *store(True))
+
+        def add() -> tf.Operation:
+            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in pairs()], *store(False))
+
+        return v1.cond(only_if, lambda: v1.cond(first, replace, add), tf.no_op)
+
+    def totals(self) -> list[tf.Tensor]:
+        """Returns the sums, one vector for each parcel, with the sums of the headers."""
+        return [total.read_value() for total in self._totals]
+
+    def mean(self) -> tuple[dict[str, Any], Header]:
+        """Returns slice name to the mean gradient over all examples, IndexedSlices for tables; and the header."""
+        totals, header = unpack(self._parcels, self.totals())
+        weight = tf.maximum(header.examples, 1.0)
+        dtypes = {piece.name: tf.as_dtype(piece.dtype) for parcel in self._parcels for piece in parcel.slices}
+        means: dict[str, Any] = {
+            name: tf.cast(total / tf.cast(weight, total.dtype), dtypes[name]) for name, total in totals.items()
+        }
+        return means | (self._rows.mean(weight) if self._rows else {}), header
+
+    def state(self) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+        """Returns the model's own state of this round.
+
+        Returns:
+          Slice name to the value that the model has assigned; and whether there is any (bool scalar, None: never).
+        """
+        return self._state.values() if self._state else ({}, None)
+
+    @staticmethod
+    def _total(name: str, parcel: Parcel) -> Any:
+        dtype = accumulation_dtype(tf.as_dtype(parcel.dtype))
+        return zeros_variable(name, dtype, [parcel.length])
+
+
+def _terms(here: ReceivedPush) -> list[tf.Tensor]:
+    """Returns the received vectors multiplied by their number of examples, in their accumulation dtype."""
+    return [widen(vector) * here.header().examples if is_narrow(vector.dtype) else vector for vector in here.vectors]

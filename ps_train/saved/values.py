@@ -1,0 +1,382 @@
+"""A checkpoint or SavedModel: its values in parts, and the hash of its content.
+
+    saved = open_saved("/models/run1/export/3")         # a SavedModel, a checkpoint, or a directory of checkpoints
+    for part in all_parts(saved.values.kinds, ["users"]):
+        saved.values.read(part)                         # numpy [rows, ...]
+
+The hash of the content is that of each variable's name, dtype and shape, of its parts, and of the other files of a
+SavedModel.  It does not depend on the layout of the files, nor on the number of ps that wrote them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
+from ps_train.base.untrusted import UntrustedError, path_below
+from ps_train.base.whole_file import whole_folder
+from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
+from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
+from ps_train.engine.run_directory.checkpoint_contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
+from ps_train.engine.run_directory.glob_free import files_of_first_format, glob_free
+from ps_train.engine.run_directory.run_checkpoints import checkpoints_in, newest_checkpoint
+
+SAVED_MODEL = "saved_model.pb"
+_VARIABLES = "variables"
+_READ_BYTES = 1 << 20
+
+
+class Part(NamedTuple):
+    """A run of rows of a variable.
+
+    Attributes:
+      key: name of the variable.
+      begin: its first row.
+      rows: number of rows; -1 for the whole of a variable that has no rows, or is small.
+    """
+
+    key: str
+    begin: int
+    rows: int
+
+
+class Values:
+    """The variables of one checkpoint, read in parts.
+
+    Args:
+      prefix: path of the checkpoint.
+
+    Attributes:
+      prefix: path of the checkpoint.
+      kinds: name to shape and dtype.
+
+    Raises:
+      DamagedCheckpointError: it is damaged, or not a checkpoint.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.kinds = prefix, shapes_and_dtypes(prefix)
+
+    def read(self, part: Part) -> Any:
+        """Returns the rows of a part, numpy [rows, ...], or the whole value.
+
+        Raises:
+          DamagedCheckpointError: the file is damaged.
+        """
+        kind = self.kinds[part.key]
+        dtype, spec = kind[1], spec_of(part, kind)
+        try:
+            with glob_free(self.prefix) as readable:
+                (found,) = _run(
+                    lambda: tf.raw_ops.RestoreV2(
+                        prefix=readable, tensor_names=[part.key], shape_and_slices=[spec], dtypes=[dtype]
+                    )
+                )
+        except DAMAGED_ERRORS as error:
+            raise damaged_error(self.prefix, error) from None
+        return np.asarray(found, object if dtype == tf.string else None)
+
+    def read_and_hash(self, part: Part) -> tuple[Any, bytes]:
+        """Returns a part as `read` does, and its hash."""
+        array = self.read(part)
+        return array, hash_of(array)
+
+    @property
+    def global_step(self) -> int:
+        """The global step; -1 if there is none, as in a SavedModel."""
+        if GLOBAL_STEP not in self.kinds:
+            return -1
+        return int(self.read(Part(GLOBAL_STEP, 0, -1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """A checkpoint or a SavedModel.
+
+    Attributes:
+      path: as the user gave it.
+      values: its variables.
+      folder: directory of the SavedModel; "" for a checkpoint.
+      files: names of the other files of a SavedModel, relative to the folder.
+    """
+
+    path: str
+    values: Values
+    folder: str = ""
+    files: tuple[str, ...] = ()
+
+    def file_hashes(self) -> dict[str, str]:
+        """Returns the SHA-256 of each other file.
+
+        Raises:
+          ConfigError: one is not a regular file.
+        """
+        try:
+            return {name: hash_of_file(os.path.join(self.folder, name)) for name in self.files}
+        except UntrustedError as error:
+            raise ConfigError(f"{self.path} cannot be read: {error}.") from None
+
+    @property
+    def name(self) -> str:
+        """The base name of its variables' files."""
+        return os.path.basename(self.values.prefix)
+
+
+def open_saved(path: str) -> Saved:
+    """Opens a checkpoint, the newest checkpoint of a directory, or a SavedModel.
+
+    Raises:
+      ConfigError: there is none.
+      DamagedCheckpointError: it cannot be read.
+    """
+    folder = os.path.abspath(path)
+    if os.path.isfile(os.path.join(folder, SAVED_MODEL)):
+        names = [
+            os.path.relpath(os.path.join(inner, name), folder) for inner, _, names in os.walk(folder) for name in names
+        ]
+        others = sorted(name for name in names if os.path.dirname(name) != _VARIABLES)
+        return Saved(path, Values(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
+    if os.path.isdir(folder):
+        newest = newest_checkpoint(folder)
+        if newest is None and checkpoints_in(folder):
+            raise ConfigError(f"no checkpoint in {path} can be read: all are damaged, or of another run.")
+        if newest is None:
+            raise ConfigError(f"{path} has neither a checkpoint nor {SAVED_MODEL}.")
+        return Saved(path, Values(newest))
+    if os.path.isfile(folder + ".index"):
+        return Saved(path, Values(folder))
+    try:
+        if files_of_first_format(folder):
+            return Saved(path, Values(folder))
+    except DamagedCheckpointError:
+        pass  # it is another file
+    raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
+
+
+class ContentHash:
+    """The hash of a content, from its parts in the order of names; each value is hashed once.
+
+    Args:
+      kinds: name to shape and dtype, of all variables.
+      files: name to hash, of all other files.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], files: Mapping[str, str]) -> None:
+        self._kinds, self._files = kinds, files
+        self._parts: dict[str, list[bytes]] = {key: [] for key in kinds}
+
+    def add(self, part: Part, digest: bytes) -> None:
+        """Takes the hash of a part; those of one variable in the order of rows."""
+        self._parts[part.key].append(digest)
+
+    def text(self) -> str:
+        """Returns the hash in hexadecimal."""
+        whole = hashlib.sha256()
+        for key in sorted(self._kinds):
+            shape, dtype = self._kinds[key]
+            whole.update(f"{key}\n{dtype.name}\n{shape}\n".encode() + b"".join(self._parts[key]))
+        for name in sorted(self._files):
+            whole.update(f"{name}\n{self._files[name]}\n".encode())
+        return whole.hexdigest()
+
+
+def variables_hash(values: Values) -> str:
+    """Returns the hash of variables alone, as the fingerprint of a SavedModel has it."""
+    return _hash(values, {})
+
+
+def content_hash(saved: Saved) -> str:
+    """Returns the hash of a whole content."""
+    return _hash(saved.values, saved.file_hashes())
+
+
+def _hash(values: Values, files: Mapping[str, str]) -> str:
+    content = ContentHash(values.kinds, files)
+    for part in all_parts(values.kinds, list(values.kinds)):
+        content.add(part, values.read_and_hash(part)[1])
+    return content.text()
+
+
+def hash_of(array: Any) -> bytes:
+    """Returns the SHA-256 of a part."""
+    if array.dtype == object:  # strings
+        digest = hashlib.sha256()
+        for text in np.ravel(array):
+            digest.update(len(text).to_bytes(8, "little") + text)
+        return digest.digest()
+    return hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data if array.ndim else array.tobytes()).digest()
+
+
+def graph_hash(saved: Saved) -> str:
+    """Returns the fingerprint of the graph: of the file of a SavedModel, of the variables' shapes of a checkpoint."""
+    if saved.folder:
+        return hash_of_file(os.path.join(saved.folder, SAVED_MODEL))
+    lines = [f"{key} {dtype.name} {shape}\n" for key, (shape, dtype) in sorted(saved.values.kinds.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def parts_of(key: str, kind: Kind) -> list[Part]:
+    """Returns the parts of a variable: the same ones wherever it has this shape and dtype; each has at least a row."""
+    shape, dtype = kind
+    size = math.prod(shape) * dtype.size
+    if not shape or size <= CHUNK_BYTES or dtype not in SLICED_DTYPES:
+        return [Part(key, 0, -1)]
+    most = max(1, CHUNK_BYTES * shape[0] // size)
+    return [Part(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
+
+
+def spec_of(part: Part, kind: Kind) -> str:
+    """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
+    if part.rows < 0:
+        return ""
+    shape = kind[0]
+    return " ".join([*map(str, shape), ":".join([f"{part.begin},{part.rows}", *["-"] * (len(shape) - 1)])])
+
+
+class Writer:
+    """Writes a checkpoint part by part; it is there, complete, after `close`.
+
+    One without values has the key `nothing`, since TensorFlow writes no file without keys.
+
+    Args:
+      prefix: path of the checkpoint.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix, self._folder = prefix, f"{prefix}_{uuid.uuid4().hex}_temp"
+        self._files: list[str] = []
+        self._held: list[tuple[str, str, Any]] = []
+        self._bytes = 0
+        os.makedirs(self._folder)
+
+    def add(self, key: str, spec: str, array: Any) -> None:
+        """Adds a value, or with `spec` a part of one; the array must stay as it is until `close`."""
+        self._held.append((key, spec, array))
+        self._bytes += array.nbytes
+        if self._bytes >= CHUNK_BYTES or any(key == held for held, _, _ in self._held[:-1]):
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is left, and the index."""
+        if self._held or not self._files:
+            self._flush()
+        _run(
+            lambda: tf.raw_ops.MergeV2Checkpoints(
+                checkpoint_prefixes=self._files, destination_prefix=self._prefix, delete_old_dirs=True
+            )
+        )
+
+    def _flush(self) -> None:
+        file = os.path.join(self._folder, f"part-{len(self._files):05}")
+        keys, specs, arrays = zip(*(self._held or [("nothing", "", np.int64(0))]), strict=True)
+        _run(
+            lambda: tf.raw_ops.SaveV2(
+                prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=[tf.constant(array) for array in arrays]
+            )
+        )
+        self._files.append(file)
+        self._held, self._bytes = [], 0
+
+
+def _run(make: Callable[[], Any]) -> Any:
+    """Runs operations at once, also where eager execution is off; returns the values of their tensors."""
+    if tf.executing_eagerly():
+        with tf.device("/device:CPU:0"):
+            found = make()
+            return None if found is None else [tensor.numpy() for tensor in found]
+    with tf.Graph().as_default(), tf.device("/device:CPU:0"), v1.Session() as session:
+        return session.run(make())
+
+
+@contextlib.contextmanager
+def new_folder(path: str, flag: str) -> Iterator[str]:
+    """Gives a directory that gets its name when the body ends well.
+
+    Raises:
+      ConfigError: the directory is there already and not empty, or cannot be made.
+    """
+    target = os.path.abspath(path)
+    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise ConfigError(f"{flag}={path} is there already: use another directory.")
+    with contextlib.ExitStack() as stack:
+        try:
+            unfinished = stack.enter_context(whole_folder(target))
+        except OSError as error:
+            raise ConfigError(f"{flag}={path} cannot be made ({error.strerror}): use another directory.") from None
+        yield unfinished
+
+
+def words(array: Any) -> Any:
+    """Returns the rows of an array as integers of the same bits, [rows, n]: equal rows are equal in every bit."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1)
+    size = rows.shape[1] * rows.itemsize
+    width = next(width for width in (8, 4, 2, 1) if size % width == 0)
+    return rows.view(np.dtype(f"u{width}")) if size else np.zeros([len(array), 0], np.uint8)
+
+
+def changed_rows(old: Any, new: Any) -> Any:
+    """Returns the numbers of the rows that differ in a bit, int64 [n]."""
+    if old.dtype == object:
+        return np.flatnonzero((old != new).reshape(len(old), -1).any(1))
+    return np.flatnonzero((words(old) != words(new)).any(1))
+
+
+def copy_file(path: str, target: str, name: str, digest: str) -> None:
+    """Copies a file into a directory.
+
+    Args:
+      path: the file.
+      target: the directory, which need not exist.
+      name: name of the copy in it, also below it.
+      digest: SHA-256 of the file.
+
+    Raises:
+      DamagedCheckpointError: the file is missing, not a regular file, or has another hash.
+    """
+    try:
+        copy = path_below(target, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        if not os.path.isfile(path):  # opening a pipe would wait for ever
+            raise UntrustedError("it is not a regular file")
+        shutil.copyfile(path, copy)
+        if not has_hash(copy, digest):
+            raise UntrustedError("it has another hash than the manifest says")
+    except UntrustedError as error:
+        raise DamagedCheckpointError(f"{path} is damaged or missing ({one_line(error)}).") from None
+
+
+def has_hash(path: str, digest: str) -> bool:
+    """Returns True for a regular file with this SHA-256."""
+    return os.path.isfile(path) and hash_of_file(path) == digest
+
+
+def hash_of_file(path: str) -> str:
+    """Returns the SHA-256 of a file.
+
+    Raises:
+      UntrustedError: it is a directory, pipe or device.
+    """
+    digest = hashlib.sha256()
+    if not os.path.isfile(path) and os.path.exists(path):  # opening a pipe would wait for ever
+        raise UntrustedError(f"{path} is not a regular file")
+    with open(path, "rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def all_parts(kinds: Mapping[str, Kind], keys: Sequence[str]) -> list[Part]:
+    """Returns the parts of variables, in the order of their names."""
+    return [part for key in sorted(keys) for part in parts_of(key, kinds[key])]

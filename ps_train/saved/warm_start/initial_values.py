@@ -1,0 +1,129 @@
+"""Initial values that the chief sends to the ps, because only it may have them.
+
+They are the rows that a table begins with, and values of other checkpoints (`tf.train.init_from_checkpoint`).
+
+    values = InitialValues(model_variables, plan, variables, device, seed=1)
+    values.write(session)                   # after the variables are initialized
+
+The values are fed in parts, so they are in no graph and may be larger than TensorFlow's messages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.cluster.sessions.calls import CHUNK_CALL
+from ps_train.engine.variables.initialization import CHUNK_BYTES
+from ps_train.engine.variables.plan import Plan, Slice
+from ps_train.engine.variables.trace import ModelVariables, VariableTrace
+from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, slice_spec
+from ps_train.modeling.tables.given_rows import indices_at
+from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
+from ps_train.modeling.tables.row_allocator import scatter_rows
+from ps_train.modeling.tables.table_layout import layout_of
+from ps_train.saved.warm_start.choices import REMAPPED, TAKEN, Choice
+from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.table_routes import table_route
+from ps_train.saved.warm_start.writing import Target, write
+
+log = logging.getLogger(__name__)
+
+
+class InitialValues:
+    """The values and the operations that write them, in the default graph.
+
+    Args:
+      plan: the places of these variables.
+      variables: slice name to variable.
+      device: device of the chief.
+      seed: the job's seed.
+    """
+
+    def __init__(
+        self, model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], device: str, seed: int
+    ) -> None:
+        self._seed = seed
+        with on_worker(device), tf.device("/device:CPU:0"):
+            self._tables = [
+                _GivenRows(variable, plan.slices_of(name), variables)
+                for name, variable in model_variables.variables.items()
+                if variable.given is not None
+            ]
+        self._sources: dict[str, Source] = {}
+        self._taken = [
+            (_choice(variable, self._source(variable.checkpoint.path)), variable.checkpoint.path, target)
+            for name, variable in model_variables.variables.items()
+            if variable.checkpoint is not None
+            for target in [Target(_entries(plan, name, variables), device)]
+        ]
+        self._after = tf.group(*v1.get_collection(AFTER_RESTORE))
+
+    def write(self, session: v1.Session) -> None:
+        """Writes the values into the variables, which are initialized.
+
+        Raises:
+          ModelError: the rows that a function gives do not fit its table, or a checkpoint cannot be read.
+        """
+        for table in self._tables:
+            table.write(session, self._seed)
+        for choice, path, target in self._taken:
+            write(session, target, self._source(path), choice)
+        if self._taken:
+            session.run(self._after, options=CHUNK_CALL)
+
+    def _source(self, path: str) -> Source:
+        if path not in self._sources:
+            self._sources[path] = Source(path)
+        return self._sources[path]
+
+
+def _entries(plan: Plan, name: str, variables: Mapping[str, Any]) -> list[CheckpointEntry]:
+    return [CheckpointEntry(name, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices_of(name)]
+
+
+def _choice(variable: VariableTrace, source: Source) -> Choice:
+    """Returns the choice of a variable of which the model says what it begins with; its shape is that of the source."""
+    value, table = variable.checkpoint, variable.table
+    assert value is not None
+    if table is None or table.is_open:
+        return Choice(TAKEN, value.key)
+    new = layout_of(table)
+    old = source.layout_of(value.key, new) if value.key in source.kinds else None
+    in_blocks = old is not None and old.in_blocks
+    if new.in_blocks or in_blocks:
+        order = "in ps_train's order of rows" if in_blocks else "row i as that of id i"
+        log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
+    if in_blocks == new.in_blocks:
+        return Choice(TAKEN, value.key)
+    return Choice(REMAPPED, value.key, route=table_route(dataclasses.replace(new, in_blocks=in_blocks), new))
+
+
+class _GivenRows:
+    """The rows that one table begins with."""
+
+    def __init__(self, variable: VariableTrace, slices: list[Slice], variables: Mapping[str, Any]) -> None:
+        self._variable = variable
+        self._first = v1.placeholder(tf.int64, [], "first_row")
+        self._rows = v1.placeholder(tf.float32, [None, *variable.spec.shape[1:]], "given_rows")
+        self._writes = [(piece, self._write(variables[piece.name], piece)) for piece in slices]
+
+    def _write(self, variable: Any, piece: Slice) -> tf.Operation:
+        with tf.device(ps_device(piece.ps)):
+            count = tf.shape(self._rows, tf.int64)[0]
+            return scatter_rows(variable, tf.range(self._first, self._first + count), self._rows)
+
+    def write(self, session: v1.Session, seed: int) -> None:
+        table = self._variable.table
+        assert table is not None
+        rows = self._variable.given_rows(seed)
+        most = max(1, CHUNK_BYTES * len(rows) // rows.nbytes)
+        for piece, operation in self._writes:
+            for first in range(0, piece.shape[0], most):
+                indices = indices_at(table, piece.begin + first, min(most, piece.shape[0] - first))
+                session.run(operation, {self._first: first, self._rows: rows[indices]}, CHUNK_CALL)

@@ -1,0 +1,198 @@
+"""The source of a warm start: the variables of a checkpoint or SavedModel, each whole, read in slices.
+
+    source = Source("/models/day1")                 # a checkpoint, its directory, or a SavedModel
+    source.kinds["users/Adam"]                      # ([1000, 16], tf.float32)
+    source.read("users/Adam", 100, 50)              # numpy [50, 16]
+
+TensorFlow 1 may store the parts of a variable, or of its slot, on their own (`w/part_0/Adam`): here they are one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
+from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
+from ps_train.engine.run_directory.checkpoint_contents import (
+    DAMAGED_ERRORS,
+    LAYOUTS_KEY,
+    Kind,
+    damaged_error,
+    shapes_and_dtypes,
+)
+from ps_train.engine.run_directory.glob_free import glob_free
+from ps_train.engine.run_directory.run_checkpoints import is_whole
+from ps_train.modeling.tables.table_layout import HASHED, LAYOUTS_FILE, OPEN, ROWS, TableLayout, layouts_from
+from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
+from ps_train.saved.values import Part, open_saved, spec_of
+
+_OF_PS_TRAIN = "ps_train/examples"
+_PART = re.compile(r"(?P<before>.+)/part_(?P<number>\d+)(?P<after>/.+)?")
+
+
+class Source:
+    """The variables of one checkpoint.
+
+    Args:
+      prefix: path of the checkpoint.
+      shown: the path as messages name it.
+      layouts: name to layout of the tables; None: those that the checkpoint describes.
+
+    Attributes:
+      shown: the path as messages name it.
+      kinds: name to shape and dtype, of each whole variable; parts that are joined have no name of their own.
+
+    Raises:
+      DamagedCheckpointError: it is damaged, or not a checkpoint.
+    """
+
+    def __init__(self, prefix: str, shown: str = "", layouts: dict[str, TableLayout] | None = None) -> None:
+        self.shown, self._prefix = shown or prefix, prefix
+        self._stored = shapes_and_dtypes(prefix)
+        self._pieces = _pieces_of(self._stored)
+        self.kinds = {name: self._kind_of(keys) for name, keys in self._pieces.items()}
+        self._calls: dict[tf.DType, tuple[v1.Session, Any, Any, Any, Any]] = {}
+        self._layouts = layouts
+        if layouts is None and LAYOUTS_KEY in self.kinds:
+            self._layouts = layouts_from(self.read(LAYOUTS_KEY).item())
+
+    @property
+    def global_step(self) -> int | None:
+        """The global step; None if there is none."""
+        return int(self.read(GLOBAL_STEP)) if GLOBAL_STEP in self.kinds else None
+
+    def layout_of(self, name: str, like: TableLayout) -> TableLayout | None:
+        """Returns the layout of a table; None if it is not known.
+
+        Args:
+          name: name of its variable.
+          like: layout of the new table, which counts where the checkpoint describes none.
+        """
+        if {f"{name}/{part}" for part in (KEYS, USED, UPDATE_COUNT)} <= self.kinds.keys():
+            return TableLayout(OPEN, (self.kinds[name][0][0],), in_blocks=False)
+        total = self.kinds[name][0][0]
+        if self._layouts is not None:
+            return self._layouts.get(name, TableLayout(ROWS, (total,), in_blocks=False))
+        is_single = not like.by_field and not like.has_defaults
+        if _OF_PS_TRAIN in self.kinds:  # of an earlier version
+            if like.kind != OPEN and like.total == total:
+                return dataclasses.replace(like, in_blocks=True)
+            return TableLayout(ROWS if like.kind == OPEN else like.kind, (total,)) if is_single else None
+        if like.kind == HASHED:
+            return None
+        if like.by_field:
+            is_fit = sum(like.sizes) == total
+            return dataclasses.replace(like, has_defaults=False, in_blocks=False) if is_fit else None
+        return TableLayout(ROWS, (total,), in_blocks=False)
+
+    def rows_at_once(self, name: str) -> int:
+        """Returns the number of rows of a variable that are read at once."""
+        shape, dtype = self.kinds.get(name) or self._stored[name]
+        return max(1, CHUNK_BYTES // max(1, math.prod(shape[1:]) * dtype.size))
+
+    def read(self, name: str, begin: int = 0, count: int = -1) -> np.ndarray[Any, Any]:
+        """Returns rows of a variable, or of a part of one, numpy [count, ...]; -1: the whole value.
+
+        Raises:
+          DamagedCheckpointError: the file is damaged.
+        """
+        keys = self._pieces.get(name, [name])
+        if len(keys) == 1:
+            return self._read(keys[0], begin, count)
+        end = self.kinds[name][0][0] if count < 0 else begin + count
+        found, first = [], 0
+        for key in keys:
+            rows = self._stored[key][0][0]
+            low, high = max(begin, first), min(end, first + rows)
+            if low < high:
+                found.append(self._read(key, low - first, high - low))
+            first += rows
+        return np.concatenate(found)
+
+    def _kind_of(self, keys: list[str]) -> Kind:
+        shape, dtype = self._stored[keys[0]]
+        return ([sum(self._stored[key][0][0] for key in keys), *shape[1:]] if len(keys) > 1 else shape), dtype
+
+    def _read(self, key: str, begin: int, count: int) -> np.ndarray[Any, Any]:
+        shape, dtype = kind = self._stored[key]
+        is_whole = count < 0 or not shape or (begin == 0 and count == shape[0])
+        if not is_whole and dtype not in SLICED_DTYPES:
+            return self._restored(key, dtype, "")[begin : begin + count]
+        return self._restored(key, dtype, "" if is_whole else spec_of(Part(key, begin, count), kind))
+
+    def _restored(self, key: str, dtype: tf.DType, spec: str) -> np.ndarray[Any, Any]:
+        if dtype not in self._calls:
+            self._calls[dtype] = _restoring(dtype)
+        session, value, path, name, slices = self._calls[dtype]
+        try:
+            with glob_free(self._prefix) as readable:
+                return np.asarray(session.run(value, {path: readable, name: key, slices: spec}))
+        except DAMAGED_ERRORS as error:
+            raise damaged_error(self._prefix, error) from None
+
+
+def open_source(path: str, flag: str) -> Source:
+    """Opens a checkpoint, the newest checkpoint of a directory, or a SavedModel.
+
+    Args:
+      path: as the user gave it.
+      flag: `warm_start=PATH (from SOURCE)`, for errors.
+
+    Raises:
+      ConfigError: there is none, or it cannot be read.
+    """
+    try:
+        saved = open_saved(path)
+        if not is_whole(saved.values.prefix):
+            raise ConfigError(f"{path} is damaged or incomplete")
+        layouts = None
+        if saved.folder and os.path.exists(file := os.path.join(saved.folder, LAYOUTS_FILE)):
+            with open(file, "rb") as opened:
+                layouts = layouts_from(opened.read())
+        shown = path if saved.folder or saved.values.prefix == os.path.abspath(path) else saved.values.prefix
+        return Source(saved.values.prefix, shown, layouts)
+    except (ConfigError, DamagedCheckpointError, OSError, ValueError) as error:
+        raise ConfigError(
+            f"{flag}: {str(error).rstrip('.')}; give a checkpoint, its directory or a SavedModel."
+        ) from None
+
+
+def _restoring(dtype: tf.DType) -> tuple[v1.Session, Any, Any, Any, Any]:
+    """Returns a session, the tensor of a dtype that it reads, and the placeholders of the path, key and slice.
+
+    A graph of its own works also where eager execution is disabled, or the default graph is finalized.
+    """
+    with tf.Graph().as_default() as graph, tf.device("/device:CPU:0"):
+        path, name, slices = (v1.placeholder(tf.string, []) for _ in range(3))
+        (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[slices], dtypes=[dtype])
+        config = v1.ConfigProto(device_count={"GPU": 0}, inter_op_parallelism_threads=1)
+        return v1.Session(graph=graph, config=config), value, path, name, slices
+
+
+def _pieces_of(stored: dict[str, Kind]) -> dict[str, list[str]]:
+    """Returns the keys of each variable: one, or those of its parts in their order."""
+    parts: dict[str, dict[int, str]] = {}
+    for key in stored:
+        if match := _PART.fullmatch(key):
+            parts.setdefault(match["before"] + (match["after"] or ""), {})[int(match["number"])] = key
+    joined = {
+        name: [some[number] for number in range(len(some))]
+        for name, some in parts.items()
+        if name not in stored and set(some) == set(range(len(some))) and _fit(some.values(), stored)
+    }
+    taken = {key for keys in joined.values() for key in keys}
+    return {**{key: [key] for key in stored if key not in taken}, **joined}
+
+
+def _fit(keys: Any, stored: dict[str, Kind]) -> bool:
+    """Returns True if variables can be the parts of one, by rows."""
+    return all(stored[key][0] for key in keys) and len({(*stored[key][0][1:], stored[key][1]) for key in keys}) == 1

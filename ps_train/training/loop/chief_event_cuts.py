@@ -1,0 +1,86 @@
+"""The chief's part of cuts by event time (--save_event_secs): a checkpoint when all partitions have reached one.
+
+    cuts = EventCuts(table, client, job, directory, save, tell=console.line)
+    cuts.restored(step=2000)
+    cuts.advance(session)           # again and again while the chief makes no steps
+
+While all partitions have reached a cut, no worker has a batch, and so the chief makes no steps either.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import SaveError
+from ps_train.config.job import Job
+from ps_train.data.shards.event_cut_policy import reached_all
+from ps_train.data.unbounded.event_times import shown_time, window_end
+from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
+from ps_train.engine.updates.shards.event_cut_table import EventCutTable
+from ps_train.training.loop.partition_client import PartitionClient
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECS = 5.0
+
+
+class EventCuts:
+    """The cuts of a run.
+
+    Args:
+      table: the cut and the marks on ps 0.
+      client: the chief's client of the source.
+      directory: the model directory.
+      save: saves a checkpoint in a session; returns its step, and raises SaveError.
+      tell: gets a line about each cut.
+    """
+
+    def __init__(
+        self,
+        table: EventCutTable,
+        client: PartitionClient,
+        job: Job,
+        directory: str,
+        save: Callable[[v1.Session], int],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._table, self._client, self._save, self._tell = table, client, save, tell
+        self._window_ms = max(1, round(job.save_event_secs * 1000))
+        self._directory, self._keep = directory, job.keep_checkpoints
+        self._next_try = -math.inf
+
+    def restored(self, step: int) -> None:
+        """Forgets the cuts after the step at which training goes on: they are made again."""
+        forget_cuts_after(self._directory, step)
+
+    def advance(self, session: v1.Session) -> None:
+        """Takes the checkpoint if all partitions have reached the cut, then sets the next cut.
+
+        The cut is closed before the checkpoint, so the checkpoint itself says that it is one.
+        """
+        snapshot, partitions = self._client.snapshot, self._client.partitions()
+        if snapshot.cut is None or snapshot.marks is None or not partitions or time.monotonic() < self._next_try:
+            return
+        last, next_cut = (int(one) for one in snapshot.cut)
+        times = reached_all(snapshot.marks, snapshot.progress, partitions, next_cut)
+        if times is None:
+            return
+        if next_cut:
+            session.run(self._table.move, self._table.move_feeds(next_cut, 0))
+            last = next_cut
+        first_after = max(last, min(times))  # rows that came too late are not of the next cut
+        if last and last not in [cut.event_time for cut in read_cuts(self._directory)]:
+            try:
+                step = self._save(session)
+                add_cut(self._directory, EventCut(last, step, first_after), self._keep)
+            except (SaveError, OSError) as error:
+                log.warning("the cut of %s waits for %gs: %s", shown_time(last), _RETRY_SECS, error)
+                self._next_try = time.monotonic() + _RETRY_SECS
+                return
+            self._tell(f"cut of {shown_time(last)}: the checkpoint of step {step}")
+        session.run(self._table.move, self._table.move_feeds(last, window_end(first_after, self._window_ms)))
