@@ -2,7 +2,7 @@
 
     racks = racks_of_file(job, cluster)                 # {"ps:0": "a", "worker:0": "a", "worker:1": "b"}
     topology = Topology.of(racks, cluster)
-    topology.place(Task("worker", 1))                   # Place(name="b", index=1, count=2, rank=0, size=1)
+    topology.place(Task("worker", 1))                   # RackPlace(name="b", index=1, count=2, rank=0, size=1)
     rack_port_of(job, cluster, Task("worker", 1))       # the port on which it would serve its rack
 
 Imports no TensorFlow and never uses the network.
@@ -27,7 +27,7 @@ _EXAMPLE = 'for example {"host1": "a", "host2": "b"}'
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class RackPlace:
     """The place of a worker among the racks.
 
     Attributes:
@@ -66,11 +66,11 @@ class Topology:
         names = tuple(dict.fromkeys(racks[task] for task in tasks))
         return cls(names, tuple(tuple(task for task in tasks if racks[task] == name) for name in names), dict(racks))
 
-    def place(self, task: Task) -> Place:
+    def place(self, task: Task) -> RackPlace:
         """Returns the place of a worker."""
         index = self.names.index(self.racks[str(task)])
         workers = self.workers[index]
-        return Place(self.names[index], index, len(self.names), workers.index(str(task)), len(workers))
+        return RackPlace(self.names[index], index, len(self.names), workers.index(str(task)), len(workers))
 
     def neighbours(self, task: Task) -> tuple[str, str]:
         """Returns the workers before and after a worker in the ring of its rack; itself where it is alone."""

@@ -46,7 +46,7 @@ _BUFFER_BYTES = 256 << 10
 """Bytes of one read, as in TFRecordDataset."""
 
 
-class Part(NamedTuple):
+class RecordRun(NamedTuple):
     """Some records of a file: `take` of them, all for -1, after `skip` ones from byte `offset` on.
 
     Attributes:
@@ -66,11 +66,11 @@ class Part(NamedTuple):
     start: int = 0
 
 
-def _columns(parts: Sequence[Part]) -> tuple[Any, ...]:
+def _columns(parts: Sequence[RecordRun]) -> tuple[Any, ...]:
     """Returns an array [parts] of each field: strings, or int64."""
     return tuple(
         np.array([getattr(part, name) for part in parts], object if isinstance(default, str) else np.int64)
-        for name, default in zip(Part._fields, Part(0, "", ""), strict=True)
+        for name, default in zip(RecordRun._fields, RecordRun(0, "", ""), strict=True)
     )
 
 
@@ -81,8 +81,8 @@ def _cuts(start: int, stop: int) -> Iterator[tuple[int, int]]:
         yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
 
 
-def _records_of(part: Part, has_selections: bool, chunk: int = _CHUNK) -> tf.data.Dataset:
-    """Returns the records of a Part of scalar tensors: elements `Records`, some of which may hold no record.
+def _records_of(part: RecordRun, has_selections: bool, chunk: int = _CHUNK) -> tf.data.Dataset:
+    """Returns the records of a RecordRun of scalar tensors: elements `Records`, some of which may hold no record.
 
     The reader's errors are left out, because they name no file.  The last element checks that all has been read.
 
@@ -187,7 +187,7 @@ class TFRecords(Stream):
         has_selections = any(part.take >= 0 or part.step > 1 for part in parts)
 
         def records(*columns: tf.Tensor) -> tf.data.Dataset:
-            return _records_of(Part(*columns), has_selections).filter(no_autograph(_not_empty))
+            return _records_of(RecordRun(*columns), has_selections).filter(no_autograph(_not_empty))
 
         dataset = tf.data.Dataset.from_tensor_slices(_columns(parts))
         if seed is None:
@@ -202,11 +202,11 @@ class TFRecords(Stream):
     def _place(self, file: int, first: int, step: int, index: int) -> str:
         return f"{self._files[file]} record {first + step * index}"
 
-    def _parts(self, shard: DataShard) -> list[Part]:
+    def _parts(self, shard: DataShard) -> list[RecordRun]:
         """Returns the parts of files that a replica reads, in the order of the data."""
         is_zlib = self._compression == "ZLIB"
         numbered = [(number, path) for number, path in enumerate(self._files) if has_content(path, is_zlib)]
-        files = [Part(number, path, self._compression_of(path)) for number, path in numbered]
+        files = [RecordRun(number, path, self._compression_of(path)) for number, path in numbered]
         if shard.count <= len(files):
             return files[shard.index :: shard.count]
         indices = {
@@ -227,13 +227,15 @@ class TFRecords(Stream):
 
     def pieces(self) -> RandomAccessChunks:
         """Returns the files, by index."""
-        columns = _columns([Part(number, path, self._compression_of(path)) for number, path in enumerate(self._files)])
+        columns = _columns(
+            [RecordRun(number, path, self._compression_of(path)) for number, path in enumerate(self._files)]
+        )
 
         def read(number: tf.Tensor) -> Any:
             part = tuple(tf.gather(column, number) for column in columns)
             # TensorFlow cannot serialize a dataset of a byte's offset, as `reduce` does, but for one in a function.
             batches = tf.data.Dataset.from_tensors(part).flat_map(
-                no_autograph(lambda *values: _records_of(Part(*values), has_selections=False, chunk=_ALL))
+                no_autograph(lambda *values: _records_of(RecordRun(*values), has_selections=False, chunk=_ALL))
             )
             records = batches.reduce(
                 tf.zeros([0], tf.string), no_autograph(lambda before, some: tf.concat([before, some.records], 0))

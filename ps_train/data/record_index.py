@@ -2,7 +2,7 @@
 
     index = index_of("data/train-0")
     index.count                                 # number of records
-    index.place(700)                            # Place(offset, skip): the 700th is `skip` records after byte `offset`
+    index.place(700)                            # RecordPlace(offset, skip): it is `skip` records after byte `offset`
 
 A record begins with its length, so the places are found by going through the whole file once.  They are kept beside the
 file, as `.train-0.ps_train_index`, if its directory can be written, and else in this process's memory.  Kept places
@@ -48,7 +48,7 @@ _MASK = 0xA282EAD8
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class RecordPlace:
     """The place of a record.
 
     Attributes:
@@ -74,10 +74,10 @@ class RecordIndex:
     offsets: Sequence[int] | IntArray
     numbers: Sequence[int] | IntArray
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> RecordPlace:
         """Returns the place of a record; `number` is less than `count`."""
         known = bisect.bisect_right(self.numbers, number) - 1
-        return Place(int(self.offsets[known]), number - int(self.numbers[known]))
+        return RecordPlace(int(self.offsets[known]), number - int(self.numbers[known]))
 
     def content(self, size: int, changed: int) -> bytes:
         """Returns the index as `parse` reads it; see there for the arguments."""

@@ -38,7 +38,7 @@ _VARIABLES = "variables"
 _READ_BYTES = 1 << 20
 
 
-class Part(NamedTuple):
+class RowRun(NamedTuple):
     """A run of rows of a variable.
 
     Attributes:
@@ -69,7 +69,7 @@ class Values:
     def __init__(self, prefix: str) -> None:
         self.prefix, self.kinds = prefix, shapes_and_dtypes(prefix)
 
-    def read(self, part: Part) -> Any:
+    def read(self, part: RowRun) -> Any:
         """Returns the rows of a part, numpy [rows, ...], or the whole value.
 
         Raises:
@@ -88,7 +88,7 @@ class Values:
             raise damaged_error(self.prefix, error) from None
         return np.asarray(found, object if dtype == tf.string else None)
 
-    def read_and_hash(self, part: Part) -> tuple[Any, bytes]:
+    def read_and_hash(self, part: RowRun) -> tuple[Any, bytes]:
         """Returns a part as `read` does, and its hash."""
         array = self.read(part)
         return array, hash_of(array)
@@ -98,7 +98,7 @@ class Values:
         """The global step; -1 if there is none, as in a SavedModel."""
         if GLOBAL_STEP not in self.kinds:
             return -1
-        return int(self.read(Part(GLOBAL_STEP, 0, -1)))
+        return int(self.read(RowRun(GLOBAL_STEP, 0, -1)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +177,7 @@ class ContentHash:
         self._kinds, self._files = kinds, files
         self._parts: dict[str, list[bytes]] = {key: [] for key in kinds}
 
-    def add(self, part: Part, digest: bytes) -> None:
+    def add(self, part: RowRun, digest: bytes) -> None:
         """Takes the hash of a part; those of one variable in the order of rows."""
         self._parts[part.key].append(digest)
 
@@ -227,17 +227,17 @@ def graph_hash(saved: Saved) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def parts_of(key: str, kind: Kind) -> list[Part]:
+def parts_of(key: str, kind: Kind) -> list[RowRun]:
     """Returns the parts of a variable: the same ones wherever it has this shape and dtype; each has at least a row."""
     shape, dtype = kind
     size = math.prod(shape) * dtype.size
     if not shape or size <= CHUNK_BYTES or dtype not in SLICED_DTYPES:
-        return [Part(key, 0, -1)]
+        return [RowRun(key, 0, -1)]
     most = max(1, CHUNK_BYTES * shape[0] // size)
-    return [Part(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
+    return [RowRun(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
 
 
-def spec_of(part: Part, kind: Kind) -> str:
+def spec_of(part: RowRun, kind: Kind) -> str:
     """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
     if part.rows < 0:
         return ""
@@ -377,6 +377,6 @@ def hash_of_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def all_parts(kinds: Mapping[str, Kind], keys: Sequence[str]) -> list[Part]:
+def all_parts(kinds: Mapping[str, Kind], keys: Sequence[str]) -> list[RowRun]:
     """Returns the parts of variables, in the order of their names."""
     return [part for key in sorted(keys) for part in parts_of(key, kinds[key])]

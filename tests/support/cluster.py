@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.sessions.calls import beside
 from ps_train.cluster.sessions.server import device_of, session_config
-from ps_train.cluster.topology import Place, Topology
+from ps_train.cluster.topology import RackPlace, Topology
 from ps_train.config.job import Job, Task
 from ps_train.config.validators import parse_weights
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -108,7 +108,7 @@ class InProcessCluster:
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
 
-    def _place(self, task: Task) -> Place | None:
+    def _place(self, task: Task) -> RackPlace | None:
         return None if self.topology is None else self.topology.place(task)
 
     def _config(self, task: Task) -> v1.ConfigProto:

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.polling import poll_until
 from ps_train.cluster.addresses.cluster import Address
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job
 from tests.support.processes import free_ports
@@ -55,10 +55,10 @@ class Pool:
         self._used += taken
         return taken
 
-    def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> Session:
+    def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> RepeatingSession:
         """One that lives until its server is given back.  A session that is collected while an iterator of it fetches
         ahead takes the iterator's device away: the process dies of a segmentation fault."""
-        session = Session(target, graph=graph, config=config)
+        session = RepeatingSession(target, graph=graph, config=config)
         self._sessions.append(session)
         return session
 

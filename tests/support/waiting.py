@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.sessions.calls import Session, SessionGroup
+from ps_train.cluster.sessions.calls import RepeatingSession, SessionGroup
 from tests.support.servers import POOL
 
 
@@ -19,7 +19,7 @@ class Waiting:
             self._dequeue, self._enqueue = queue.dequeue(), queue.enqueue(True)
             self._nothing = tf.constant(1)
         self.group = SessionGroup()
-        self.session = Session(target, graph, v1.ConfigProto(), self.group)
+        self.session = RepeatingSession(target, graph, v1.ConfigProto(), self.group)
         self.group.add(self.session)
         self._other = POOL.session(target, graph, v1.ConfigProto())
         self.learned: list[bool] = []

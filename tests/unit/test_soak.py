@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 from tests.soak import report
 from tests.soak.__main__ import all_errors, verdicts_of
 from tests.soak.job import LAUNCHER, Outcome, Plan, errors_of, refused_in
@@ -236,7 +236,7 @@ def test_refused_calls_are_counted_by_what_the_session_logs(caplog, monkeypatch)
 
     monkeypatch.setattr(v1.Session, "run", run)
     with caplog.at_level(logging.DEBUG, "ps_train.cluster.sessions.calls"), tf.Graph().as_default() as graph:
-        Session("", graph=graph, config=v1.ConfigProto()).run("anything")
+        RepeatingSession("", graph=graph, config=v1.ConfigProto()).run("anything")
     assert refused_in(["step 1/2", *(f"[worker:1] {line}" for line in caplog.messages)]) == 2
 
 

@@ -23,7 +23,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import LostTaskError, RefusedError, shown
 from ps_train.base.errors import cause_of as cause_of
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 
 BOARD = "ps_train_board"
 """The table of a job's records."""
@@ -138,7 +138,7 @@ class KeyValueStore:
                 self._session = self._connect()
 
     def _connect(self) -> v1.Session:
-        return Session(self._target, graph=self._graph, config=self._config)
+        return RepeatingSession(self._target, graph=self._graph, config=self._config)
 
     @staticmethod
     def _parse_value(entry: bytes) -> str:

@@ -1,9 +1,9 @@
 """Presence of a training task: it tells every ps twice a second that it lives, and at its end how it ended.
 
-    presence = ScriptPresence("worker:1", ps_addresses, Limits())      # of a script's process; it begins at once
+    presence = ScriptPresence("worker:1", ps_addresses, AbsenceLimits())      # of a script's process; it begins at once
     presence.leave()                                                   # at the end of the process
 
-    detector = JobEndDetector(["worker:0", "worker:1"], Limits(), time.monotonic())
+    detector = JobEndDetector(["worker:0", "worker:1"], AbsenceLimits(), time.monotonic())
     detector.update(task_statuses(store.items()), time.monotonic())      # "" until the job is over
 
 `heartbeat.py` has the presence of the engine's own tasks, which also read what the others have written.
@@ -133,7 +133,7 @@ class ScriptPresence(Presence):
       process_id: a text unique to this process and presence.
     """
 
-    def __init__(self, task: str, ps: Sequence[Address], limits: Limits) -> None:
+    def __init__(self, task: str, ps: Sequence[Address], limits: AbsenceLimits) -> None:
         super().__init__([f"ps:{index} ({address})" for index, address in enumerate(ps)])
         self.task, self._ps = task, list(ps)
         self._status = dataclasses.replace(new_task_status(task), state=TaskState.TRAINING)
@@ -243,7 +243,7 @@ def _note_failures() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class AbsenceLimits:
     """Seconds after which an absent task of a script counts as gone.
 
     Attributes:
@@ -270,7 +270,7 @@ class JobEndDetector:
       now: seconds of a monotonic clock.
     """
 
-    def __init__(self, tasks: Sequence[str], limits: Limits, now: float) -> None:
+    def __init__(self, tasks: Sequence[str], limits: AbsenceLimits, now: float) -> None:
         self._tasks, self._limits, self._start = list(tasks), limits, now
         self._tracker = LivenessTracker()
         self._others_over_at: float | None = None

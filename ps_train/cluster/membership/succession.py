@@ -2,7 +2,7 @@
 
     succession = Succession("a", process_id, lease_secs=10)          # of rack a
     succession.update(found, time.monotonic())          # the records of ps 0, whenever they were read
-    succession.decide(lost_term="")                     # Choice.CLAIM, Choice.USE or Choice.WAIT
+    succession.decide(lost_term="")                     # NextAction.CLAIM, NextAction.USE or NextAction.WAIT
 
 The role is a record in the store of ps 0, which workers replace by compare-and-set, so two workers never take it at the
 same time.  Each time has a term of its own.  A worker that loses its session with the aggregator, or sees another term,
@@ -25,7 +25,7 @@ _GAP_SECS = 2.0
 """Seconds between two readings of the records from which on ps 0 has not answered in between."""
 
 
-class Choice(enum.Enum):
+class NextAction(enum.Enum):
     """The next action of a worker: take the role, open a session with the aggregator, or look again later."""
 
     CLAIM = "claim"
@@ -98,7 +98,7 @@ class Succession:
         role = self.role
         return role is None or role.term != term or self._is_dead
 
-    def decide(self, lost_term: str = "") -> Choice:
+    def decide(self, lost_term: str = "") -> NextAction:
         """Returns the next action of this worker, which has no session.
 
         Args:
@@ -106,5 +106,5 @@ class Succession:
         """
         role = self.role
         if role is None or self._is_dead or (role.process_id == self._process_id and role.term == lost_term):
-            return Choice.CLAIM
-        return Choice.USE if role.is_ready else Choice.WAIT
+            return NextAction.CLAIM
+        return NextAction.USE if role.is_ready else NextAction.WAIT

@@ -1,10 +1,10 @@
 """Sessions whose calls survive TensorFlow's refusals, and can be abandoned while they hang.
 
-    session = Session("grpc://127.0.0.1:2222", graph=graph, config=config)
+    session = RepeatingSession("grpc://127.0.0.1:2222", graph=graph, config=config)
     session.run(train)          # repeated where a task refused it
 
     group = SessionGroup()                          # the sessions of one thread
-    session = Session(target, graph=graph, config=config, group=group)
+    session = RepeatingSession(target, graph=graph, config=config, group=group)
     group.add(session)
     group.abandon(after_secs=1)                     # from another thread: True where a call was abandoned
     group.close()                                   # cancels the calls under way
@@ -104,7 +104,7 @@ For each new call, also of a single value, it converts and optimizes the whole g
 the time until the first step, and makes steps no faster (docs/decisions/0042-how-often-a-model-is-built.md).
 """
 
-_open_sessions: set[Session] = set()
+_open_sessions: set[RepeatingSession] = set()
 """Keeps sessions from garbage collection, which would close them and wait for tasks that are gone."""
 
 
@@ -123,7 +123,7 @@ class SessionGroup:
         self.preparation_secs = preparation_secs
         self._lock = threading.Lock()
         self._owner = threading.get_ident()
-        self._sessions: list[Session] = []
+        self._sessions: list[RepeatingSession] = []
         self._began: float | None = None  # when the owner's present call began
         self._overdue_at: dict[int, float] = {}  # by thread: when its call becomes overdue
         self._abandoned = False
@@ -133,7 +133,7 @@ class SessionGroup:
         """Makes the calling thread the owner."""
         self._owner = threading.get_ident()
 
-    def add(self, session: Session) -> None:
+    def add(self, session: RepeatingSession) -> None:
         """Adds a session, which is then closed with the others."""
         _open_sessions.add(session)
         self._ports.add(urlsplit(session.sess_str).port or 0)
@@ -216,7 +216,7 @@ class SessionGroup:
         return tf.errors.AbortedError(None, None, "the session was abandoned")
 
 
-class Session(v1.Session):
+class RepeatingSession(v1.Session):
     """A `tf.compat.v1.Session` that repeats calls which a task has refused.
 
     Args:
@@ -232,7 +232,7 @@ class Session(v1.Session):
     is_connected = False
 
     def __init__(self, target: str, graph: tf.Graph, config: v1.ConfigProto, group: SessionGroup | None = None) -> None:
-        self._open_another = functools.partial(Session, target, config=config, group=group)
+        self._open_another = functools.partial(RepeatingSession, target, config=config, group=group)
         if len(graph.get_operations()) > _MOST_OPTIMIZED:
             config = v1.ConfigProto.FromString(config.SerializeToString())
             config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -240,9 +240,9 @@ class Session(v1.Session):
         self.group = group
         self._prepared: set[tuple[Any, ...]] = set()
         self._preparing, self._counting = 0, threading.Lock()
-        self._beside: dict[tf.Graph, Session] = {graph: self}
+        self._beside: dict[tf.Graph, RepeatingSession] = {graph: self}
 
-    def beside(self, graph: tf.Graph) -> Session:
+    def beside(self, graph: tf.Graph) -> RepeatingSession:
         """Returns the session of another graph with the same tasks, which is abandoned with this one; opens it once.
 
         A call that is prepared there does not delay the calls of this session.
@@ -314,7 +314,7 @@ class Session(v1.Session):
 
 
 def beside(session: v1.Session, graph: tf.Graph) -> v1.Session:
-    """Returns the session of a graph: this one, or that beside it (`Session.beside`)."""
+    """Returns the session of a graph: this one, or that beside it (`RepeatingSession.beside`)."""
     return session if session.graph is graph else session.beside(graph)
 
 
@@ -329,7 +329,7 @@ def _names_in(fetches: Any) -> Iterator[Any]:
         yield getattr(fetches, "name", fetches)
 
 
-def _close(session: Session) -> None:
+def _close(session: RepeatingSession) -> None:
     with contextlib.suppress(tf.errors.OpError):
         session.close()
     _open_sessions.discard(session)

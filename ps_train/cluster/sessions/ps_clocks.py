@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 
 _FEWEST, _MOST, _ENOUGH_NS = 8, 100, 100_000
 """Calls to a ps: at least so many, and at most, until one of them tells its clock to 0.1 ms."""
@@ -46,7 +46,7 @@ class PsClocks:
     def _compare(self, target: str) -> Offset:
         if target not in self._sessions:
             config = v1.ConfigProto(operation_timeout_in_ms=_TIMEOUT_MS)
-            self._sessions[target] = Session(target, graph=self._graph, config=config)
+            self._sessions[target] = RepeatingSession(target, graph=self._graph, config=config)
         try:
             best = Offset(0, _TIMEOUT_MS * 1_000_000)
             for number in range(_MOST):

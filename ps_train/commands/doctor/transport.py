@@ -26,7 +26,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import check_identity
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.records import Identity, Record
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 from ps_train.cluster.sessions.server import device_of, session_config, start_server
 from ps_train.commands.doctor.network import Answer, in_parallel, probe
 from ps_train.config.job import Job, Task
@@ -259,7 +259,7 @@ def _throughput(
         calls = {
             (source, target): _transfer(count, source, target) for source in (here, there) for target in (here, there)
         }
-    with Session(server.server.target, graph=graph, config=session_config(alone, task, job)) as session:
+    with RepeatingSession(server.server.target, graph=graph, config=session_config(alone, task, job)) as session:
         return (
             _bytes_per_sec(session, count, calls[there, here], calls[there, there]),
             _bytes_per_sec(session, count, calls[here, there], calls[here, here]),

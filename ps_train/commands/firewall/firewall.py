@@ -29,7 +29,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.topology import rack_port_of
 from ps_train.commands.doctor.network import resolve_all
-from ps_train.commands.firewall.nftables import Table
+from ps_train.commands.firewall.nftables import FirewallTable
 from ps_train.commands.firewall.rules import Network, Rules, networks_of, own_tasks, table_name
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.flags import ParsedFlags, with_task
@@ -162,7 +162,7 @@ class _Guard:
 
     def __init__(self, source: RuleSource, console: Console) -> None:
         self._source, self._console = source, console
-        self._table = Table(source.table)
+        self._table = FirewallTable(source.table)
         self._rules = source.rules()
         self._next_refresh = time.monotonic() + _REFRESH_SECS
 
@@ -256,7 +256,7 @@ def _run(given: argparse.Namespace, flags: Sequence[str], command: list[str], co
 
     source = RuleSource(lambda: parse_flags(flags, os.environ), options, warn)
     if given.remove:
-        table = Table(source.table)
+        table = FirewallTable(source.table)
         table.claim()
         table.remove()
         table.release()

@@ -1,6 +1,6 @@
 """Tables of nftables: put in place, looked for and removed with the program `nft`.
 
-    table = Table("ps_train_1a2b")
+    table = FirewallTable("ps_train_1a2b")
     table.claim()               # ConfigError if another process has it
     table.load(rules.text())    # replaces the whole table in one step
     table.remove()
@@ -24,7 +24,7 @@ _ALSO_IN = "/usr/sbin:/sbin:/usr/local/sbin"
 """Directories that the PATH of a user may lack."""
 
 
-class Table:
+class FirewallTable:
     """A table of the family inet in this network namespace.
 
     Args:

@@ -19,7 +19,7 @@ from ps_train.base.event_file import EventFile
 from ps_train.commands.launch.child_process import Child, describe_exit
 from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.restart_policy import RestartPolicy
-from ps_train.commands.launch.supervisor import GRACE_SECS, Supervisor
+from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
 from ps_train.config.error_report import ErrorFile, is_reported
 from ps_train.config.fault_spec import Schedule
 
@@ -30,7 +30,7 @@ StartTask = Callable[[int], Process]
 """Starts a task, given the number of its restarts so far."""
 
 
-class Launcher(Supervisor):
+class Launcher(ChildSupervisor):
     """Runs the tasks of one job.
 
     Args:

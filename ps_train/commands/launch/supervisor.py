@@ -1,6 +1,6 @@
 """The supervision of child processes: their output, the first failure, grace, and the kill.
 
-    class Pair(Supervisor):
+    class Pair(ChildSupervisor):
         def ended(self, child, code):            # a task has ended
             if code != EXIT_DONE:
                 self.failed = child
@@ -38,7 +38,7 @@ _POLL_SECS = 0.2
 """Maximum seconds of a wait: a signal delivered to another thread is handled only after the main thread's wait ends."""
 
 
-class Supervisor(abc.ABC):
+class ChildSupervisor(abc.ABC):
     """Children of this process, and the loop that waits for their end.
 
     Args:

@@ -112,16 +112,16 @@ def _named_values(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _run(given: argparse.Namespace, console: Console) -> int:
     import_quietly()
-    from ps_train.saved.scoring.resumable import Plan, Progress, Scoring, check_target
+    from ps_train.saved.scoring.resumable import Scoring, ScoringPlan, ScoringProgress, check_target
 
     columns = None if given.columns is None else names(given.columns)
     options = (given.signature, given.to_format, columns, given.prefix, given.batch_size)
     export, target = local_path("export_dir", given.export_dir, ""), local_path("to", given.to, "")
-    plan = Plan(export, data_spec(given), target, *options)
+    plan = ScoringPlan(export, data_spec(given), target, *options)
     began = time.monotonic()
     check_target(plan, given.overwrite)
     scoring = Scoring(plan)
-    with Progress.of(plan, scoring) as progress:
+    with ScoringProgress.of(plan, scoring) as progress:
         parts = progress.open_parts()
         if len(parts) < scoring.data.parts:
             console.line(f"going on: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")

@@ -17,7 +17,7 @@ from ps_train.base import private_tf
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership.connect import connect_all_ps
-from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.membership.presence import AbsenceLimits
 from ps_train.cluster.sessions.server import session_config, start_server
 from ps_train.compat.capture.estimator_program import TRAIN, Program
 from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of, trains_in_cluster
@@ -147,7 +147,7 @@ def _join_cluster(config: Any) -> ScriptTask:
             job_name, _, index = name.partition(":")
             hosts.setdefault(job_name, {})[int(index)] = str(address)
         cluster = ScriptCluster(hosts, task.job_name, task.task_index or 0)
-        limits = Limits(
+        limits = AbsenceLimits(
             silent_secs=job.heartbeat_timeout_secs,
             startup_secs=job.startup_timeout_secs,
             finish_secs=job.finish_timeout_secs,

@@ -23,7 +23,7 @@ from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET, import_tensorflow
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import Child, describe_exit, start_process
 from ps_train.commands.launch.port_reservation import PortReservation
-from ps_train.commands.launch.supervisor import GRACE_SECS, Supervisor
+from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
 from ps_train.compat.scripts.script_flags import defined_flags, script_texts, task_flags, tf_config
 from ps_train.compat.scripts.script_process import run_forked_script
 
@@ -83,7 +83,7 @@ def run(job: ScriptJob, environ: Mapping[str, str], console: Console) -> int:
     return _ClusterRun(job, console).run(environ)
 
 
-class _ClusterRun(Supervisor):
+class _ClusterRun(ChildSupervisor):
     def __init__(self, job: ScriptJob, console: Console) -> None:
         super().__init__(console, _LAST_LINES)
         self._job, self._texts = job, script_texts(job.script, job.is_module)

@@ -45,7 +45,7 @@ from ps_train.compat.train.global_step import get_global_step, get_or_create_glo
 _NAME = "tensorflow.contrib"
 
 
-class Source(Protocol):
+class NameSource(Protocol):
     """A place of further names of a module."""
 
     def find(self, name: str) -> Any:
@@ -89,7 +89,7 @@ class ContribModule(LazyModule):
 
     __slots__ = ("_source",)
 
-    def __init__(self, name: str, values: Mapping[str, Any], source: Source | None = None) -> None:
+    def __init__(self, name: str, values: Mapping[str, Any], source: NameSource | None = None) -> None:
         super().__init__(name, values, f"Functions of {name} that programs for clusters use.")
         self._source = source
 
@@ -117,7 +117,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     """
     hparam = ContribModule(f"{_NAME}.training.hparam", public_names(contrib_hparams))
     messages = ContribModule(f"{_NAME}.training.hparam_pb2", public_names(hparam_messages))
-    parts: dict[str, tuple[Mapping[str, Any], Source | None]] = {
+    parts: dict[str, tuple[Mapping[str, Any], NameSource | None]] = {
         "crf": (public_names(contrib_crf), None),
         "data": (public_names(contrib_data), NamesOf(v1.data.experimental, v1.data)),
         "deprecated": (old_names.SUMMARIES, None),

@@ -30,7 +30,7 @@ from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.environment import without_proxy
 from ps_train.cluster.addresses.ports import port_owner
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, ps_store, wait_for_end
+from ps_train.cluster.membership.presence import AbsenceLimits, JobEndDetector, ScriptPresence, ps_store, wait_for_end
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.sessions.server import serve_on_port
 from ps_train.compat.train.named_tasks import named_tasks
@@ -101,7 +101,7 @@ class ScriptTask:
 
     has_agreed = False
 
-    def __init__(self, target: str, cluster: ScriptCluster, limits: Limits) -> None:
+    def __init__(self, target: str, cluster: ScriptCluster, limits: AbsenceLimits) -> None:
         self.target, self.cluster, self.limits = target, cluster, limits
         self.presence = ScriptPresence(cluster.task, cluster.ps, limits)
         _begun.append(self)
@@ -148,7 +148,7 @@ class Server(v1.train.Server):
       tf.errors.OpError: the server cannot be started; if the port is busy, it says which process has it.
     """
 
-    limits = Limits()
+    limits = AbsenceLimits()
 
     def __init__(
         self,

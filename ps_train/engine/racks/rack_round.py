@@ -26,7 +26,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.unsaved_key import UnsavedKey
-from ps_train.cluster.topology import Place
+from ps_train.cluster.topology import RackPlace
 from ps_train.engine.racks.rack_ops import RACK_DEVICE, RackOps
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.modes.base import Replica
@@ -50,7 +50,7 @@ class RackRound:
       max_steps: no round begins once the global step has reached it.
     """
 
-    def __init__(self, place: Place, max_steps: int) -> None:
+    def __init__(self, place: RackPlace, max_steps: int) -> None:
         self._place, self._max_steps = place, max_steps
         self._variables: list[Any] = []
         self._published: list[tuple[Any, tf.Tensor]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ps_train.cluster.topology import Place
+from ps_train.cluster.topology import RackPlace
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.step.towers import ONE_TOWER, Towers
@@ -38,7 +38,7 @@ class GraphSpec:
     replica: Replica
     device: str
     towers: Towers = ONE_TOWER
-    place: Place | None = None
+    place: RackPlace | None = None
 
     @property
     def pusher(self) -> Replica:

@@ -17,7 +17,7 @@ from ps_train.config.job import Job
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.transport.codecs.cast import Cast
 from ps_train.engine.transport.codecs.chosen import Chosen
-from ps_train.engine.transport.codecs.codec import Chain, Codec
+from ps_train.engine.transport.codecs.codec import Codec, CodecChain
 from ps_train.engine.transport.codecs.feedback import Momentum
 from ps_train.engine.transport.codecs.int8 import Int8
 from ps_train.engine.transport.codecs.top_k import TopK
@@ -30,7 +30,7 @@ from ps_train.engine.variables.plan import Slice
 def codec_of(text: str) -> Codec | None:
     """Returns the codec of a valid --push_codec other than auto; None for none."""
     codecs = [_codec(spec) for spec in parse_codec(text)]
-    return Chain(*codecs) if len(codecs) > 1 else next(iter(codecs), None)
+    return CodecChain(*codecs) if len(codecs) > 1 else next(iter(codecs), None)
 
 
 def row_codec_of(text: str) -> Codec | None:

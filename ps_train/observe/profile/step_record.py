@@ -16,7 +16,7 @@ from ps_train.base.untrusted import UntrustedError, is_of, parse_json
 from ps_train.cluster.sessions.ps_clocks import Offset
 from ps_train.observe.profile.step_parts import PARTS, TRACING, Segment, Span, copy_of, parts_of, segments_of, spans_of
 from ps_train.observe.profile.step_tracer import TracedCall
-from ps_train.observe.profile.trace_file import Row
+from ps_train.observe.profile.trace_file import TraceEvent
 
 _MOST_SPANS = 200_000
 """The longest spans of a record are kept; this many take about 3 MB."""
@@ -114,20 +114,20 @@ class StepRecord:
         step, whole = sum(spent.values()), (self.calls[-1][3] - self.calls[0][2]) / 1e9 / self.steps
         return spent | {"step": step, TRACING: whole - step}
 
-    def rows(self, chief: Offset) -> Iterator[Row]:
+    def rows(self, chief: Offset) -> Iterator[TraceEvent]:
         """Yields the events of the trace, by the chief's clock, of which `chief` is the offset to ps 0."""
         ahead = self.clock.ahead - chief.ahead
         for step, steps, began, ended in self.calls:
             name = f"step {step + 1}" if steps == 1 else f"steps {step + 1} to {step + steps}"
-            yield Row(self.task, "1 calls", name, began - ahead, ended - ahead, {})
+            yield TraceEvent(self.task, "1 calls", name, began - ahead, ended - ahead, {})
         for part, began, ended in self.segments:
-            yield Row(self.task, "2 parts", part, began - ahead, ended - ahead, {})
+            yield TraceEvent(self.task, "2 parts", part, began - ahead, ended - ahead, {})
         for span in self.spans:
             kind = "wait" if span.part == "wait" else "receive" if span.source else "operations"
             lane = f"3 {kind}" if span.task == self.task else f"{self.task} {kind}"
             name = f"{span.name} from {span.source}" if span.source else span.name
             details = {"part": span.part, "type": span.op, "of": self.task}
-            yield Row(span.task, lane, name, span.begin - ahead, span.end - ahead, details)
+            yield TraceEvent(span.task, lane, name, span.begin - ahead, span.end - ahead, details)
 
 
 def _row(kind: str, values: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ps_train.base.whole_file import write_whole
 
 
-class Row(NamedTuple):
+class TraceEvent(NamedTuple):
     """An event: a process (`ps:0`), a lane in it, a name, nanoseconds since 1970, and what else is known of it."""
 
     process: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     details: Mapping[str, Any]
 
 
-def write_trace(directory: str, rows: Iterable[Row]) -> str:
+def write_trace(directory: str, rows: Iterable[TraceEvent]) -> str:
     """Writes the files into a directory, whole or not at all; returns the path of the Chrome trace."""
     lanes = _lanes_of(rows)
     origin = min((some[0].begin for by_name in lanes.values() for some in by_name.values()), default=0)
@@ -37,9 +37,9 @@ def write_trace(directory: str, rows: Iterable[Row]) -> str:
     return path
 
 
-def _lanes_of(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
+def _lanes_of(rows: Iterable[TraceEvent]) -> dict[str, dict[str, list[TraceEvent]]]:
     """Returns the rows by process and lane; rows of a lane that overlap get further lanes."""
-    lanes: dict[str, dict[str, list[Row]]] = collections.defaultdict(dict)
+    lanes: dict[str, dict[str, list[TraceEvent]]] = collections.defaultdict(dict)
     for row in sorted(rows, key=lambda row: (row.begin, -row.end)):
         name, number = row.lane, 1
         while (before := lanes[row.process].setdefault(name, [])) and before[-1].end > row.begin:
@@ -49,7 +49,9 @@ def _lanes_of(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
     return lanes
 
 
-def _numbered(lanes: Mapping[str, Mapping[str, Sequence[Row]]]) -> list[tuple[int, int, str, str, Sequence[Row]]]:
+def _numbered(
+    lanes: Mapping[str, Mapping[str, Sequence[TraceEvent]]],
+) -> list[tuple[int, int, str, str, Sequence[TraceEvent]]]:
     return [
         (pid, tid, process, lane, some)
         for pid, process in enumerate(sorted(lanes), start=1)
@@ -57,7 +59,7 @@ def _numbered(lanes: Mapping[str, Mapping[str, Sequence[Row]]]) -> list[tuple[in
     ]
 
 
-def _chrome_trace(lanes: Mapping[str, Mapping[str, Sequence[Row]]], origin: int) -> dict[str, Any]:
+def _chrome_trace(lanes: Mapping[str, Mapping[str, Sequence[TraceEvent]]], origin: int) -> dict[str, Any]:
     events: list[dict[str, Any]] = []
     for pid, tid, process, lane, some in _numbered(lanes):
         place: dict[str, Any] = {"pid": pid, "tid": tid}
@@ -70,7 +72,7 @@ def _chrome_trace(lanes: Mapping[str, Mapping[str, Sequence[Row]]], origin: int)
     return {"displayTimeUnit": "ms", "otherData": {"begin_ns": str(origin)}, "traceEvents": events}
 
 
-def _xspace(lanes: Mapping[str, Mapping[str, Sequence[Row]]], origin: int) -> bytes:
+def _xspace(lanes: Mapping[str, Mapping[str, Sequence[TraceEvent]]], origin: int) -> bytes:
     """Returns TensorFlow's `XSpace`: a plane for each process, with a line for each lane.
 
     TensorFlow has no public class for it, so the fields are encoded here by their numbers in xplane.proto.

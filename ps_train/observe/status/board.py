@@ -33,7 +33,7 @@ from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
-from ps_train.observe.status.health import LOSS_RISE, Limits, findings
+from ps_train.observe.status.health import LOSS_RISE, HealthLimits, findings
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.tasks import WAITING_FOR_RACK, TaskBoard
 
@@ -106,7 +106,7 @@ class Board:
         self._ps_bytes = plan.bytes_per_ps()
         self._core_bytes: tuple[int, int] | None = None
         self.set_topology(known_topology(job, cluster.chief, cluster))
-        self._limits = Limits.parse(job.health_limits)
+        self._limits = HealthLimits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
         self._lock = threading.Lock()

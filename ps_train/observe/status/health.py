@@ -1,6 +1,6 @@
 """Rules of health: each measures one thing, has a limit, and knows what to do about it.
 
-    findings(status, job, Limits.parse("sync_share:0.3"))    # the "health" of docs/WATCHING.md, in the order of RULES
+    findings(status, job, HealthLimits.parse("sync_share:0.3"))  # the "health" of docs/WATCHING.md, in the order of RULES
 
 A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/WATCHING.md explains each.
 """
@@ -32,7 +32,7 @@ _SMALL_BYTES, _SHORT_STEP_SECS = 1 << 20, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class HealthRule:
     """A rule of health.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class HealthLimits:
     """Limits of rules by name, where they differ from the rules' own.
 
     Attributes:
@@ -69,12 +69,12 @@ class Limits:
     values: Mapping[str, float]
 
     @classmethod
-    def parse(cls, text: str) -> Limits:
+    def parse(cls, text: str) -> HealthLimits:
         """Returns the limits of a value of --health_limits."""
         return cls(parse_limits(text))
 
 
-def findings(status: Status, job: Job, limits: Limits) -> list[dict[str, Any]]:
+def findings(status: Status, job: Job, limits: HealthLimits) -> list[dict[str, Any]]:
     """Returns one finding for each rule, or for each task of a rule that warns, and one for each failing side work."""
     found: list[dict[str, Any]] = []
     for rule in RULES:
@@ -93,7 +93,9 @@ def warnings(found: Iterable[Mapping[str, Any]]) -> list[str]:
     return [f"health: {each['text']}; {each['advice']}" for each in found if each["state"] == "warn"]
 
 
-def _finding(rule: Rule, limit: float, task: str, value: float | None, status: Status, job: Job) -> dict[str, Any]:
+def _finding(
+    rule: HealthRule, limit: float, task: str, value: float | None, status: Status, job: Job
+) -> dict[str, Any]:
     state = "unknown" if value is None else "warn" if value > limit else "ok"
     shown = "not known" if value is None else _shown(value, rule.unit)
     text = f"{task + ': ' if task else ''}{rule.title} {shown} (limit {_shown(limit, rule.unit)})"
@@ -256,9 +258,11 @@ def _lag_growth(status: Status, job: Job) -> Iterable[Measured]:
 
 
 RULES = (
-    Rule("sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small),
-    Rule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
-    Rule(
+    HealthRule(
+        "sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small
+    ),
+    HealthRule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
+    HealthRule(
         "conflict_rate",
         "updates in conflict",
         "share",
@@ -267,7 +271,7 @@ RULES = (
         advice.conflicts,
         _has_few_workers,
     ),
-    Rule(
+    HealthRule(
         "staleness",
         "95th percentile of staleness per other worker",
         "ratio",
@@ -275,17 +279,17 @@ RULES = (
         _staleness_per_worker,
         advice.staleness,
     ),
-    Rule(LOSS_RISE, "rise of the loss while gradients are stale", "share", 0.1, _loss_rise, advice.loss_rise),
-    Rule("input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input),
-    Rule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu),
-    Rule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network),
-    Rule("balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance),
-    Rule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory),
-    Rule("skipped", "skipped gradients", "share", 0.01, _lost_gradients("skipped"), advice.skipped),
-    Rule("dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped),
-    Rule("unsaved_secs", "time since the last checkpoint", "secs", 900.0, _secs_at_risk, advice.unsaved),
-    Rule("hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds),
-    Rule("slow_worker", "step of a worker over the median", "ratio", 1.5, _slow_workers, advice.slow_worker),
-    Rule("lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag),
+    HealthRule(LOSS_RISE, "rise of the loss while gradients are stale", "share", 0.1, _loss_rise, advice.loss_rise),
+    HealthRule("input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input),
+    HealthRule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu),
+    HealthRule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network),
+    HealthRule("balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance),
+    HealthRule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory),
+    HealthRule("skipped", "skipped gradients", "share", 0.01, _lost_gradients("skipped"), advice.skipped),
+    HealthRule("dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped),
+    HealthRule("unsaved_secs", "time since the last checkpoint", "secs", 900.0, _secs_at_risk, advice.unsaved),
+    HealthRule("hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds),
+    HealthRule("slow_worker", "step of a worker over the median", "ratio", 1.5, _slow_workers, advice.slow_worker),
+    HealthRule("lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag),
 )
 """The rules, in the order in which they are shown."""

@@ -20,7 +20,7 @@ from ps_train.engine.run_directory.run_checkpoints import LIST, list_text
 from ps_train.saved.deltas.manifest import FILES, VALUES, Entry, Manifest, check_chain, described, read_manifest
 from ps_train.saved.values import (
     ContentHash,
-    Part,
+    RowRun,
     Saved,
     Values,
     Writer,
@@ -53,7 +53,7 @@ class Delta:
         self._values = Values(os.path.abspath(os.path.join(folder, VALUES)))
         self._entries = {(entry.key, entry.begin): entry for entry in self.manifest.entries}
 
-    def next_value(self, part: Part, before: Any) -> Any:
+    def next_value(self, part: RowRun, before: Any) -> Any:
         """Returns a part after the delta.
 
         Args:
@@ -94,7 +94,7 @@ class Delta:
         key = f"{name}/{entry.number}"
         if key not in self._values.kinds:
             raise ConfigError(f"{self.folder} is damaged: it has no {key}; make the delta again.")
-        return self._values.read(Part(key, 0, -1))
+        return self._values.read(RowRun(key, 0, -1))
 
 
 def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
@@ -170,7 +170,7 @@ def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: C
     writer.close()
 
 
-def _after(deltas: Sequence[Delta], part: Part, array: Any, kinds: Mapping[str, Kind]) -> Any:
+def _after(deltas: Sequence[Delta], part: RowRun, array: Any, kinds: Mapping[str, Kind]) -> Any:
     """Returns a part after all deltas; on the way its variable may go, come back, or have other shapes."""
     kind, wanted = kinds.get(part.key), deltas[-1].manifest.kinds[part.key]
     for delta in deltas:

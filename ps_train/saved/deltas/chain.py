@@ -1,6 +1,6 @@
 """The chain of deltas of a run: a base, and deltas that lead from one of its checkpoints to another.
 
-    chain = Chain("/models/run1")                   # in /models/run1/deltas; one process at a time
+    chain = DeltaChain("/models/run1")                   # in /models/run1/deltas; one process at a time
     chain.extend()                                  # adds a delta if there is a new checkpoint; returns its directory
 
 `base/` is the first checkpoint, and `000001/`, `000002/` and so on are the deltas.  The checkpoint that the last one
@@ -34,7 +34,7 @@ _KEPT, _LOCK = ".checkpoints", ".lock"
 _DIGITS = 6
 
 
-class Chain:
+class DeltaChain:
     """The chain of deltas of a run; it waits until no other process writes it.
 
     Args:

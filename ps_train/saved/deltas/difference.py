@@ -19,10 +19,10 @@ from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import UntrustedError
 from ps_train.engine.checkpoint.files import GLOBAL_STEP
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
-from ps_train.saved.deltas.manifest import FILES, VALUES, End, Entry, Manifest, Vocabulary
+from ps_train.saved.deltas.manifest import FILES, VALUES, End, Entry, Manifest, VocabularyChange
 from ps_train.saved.values import (
     ContentHash,
-    Part,
+    RowRun,
     Saved,
     Values,
     Writer,
@@ -114,7 +114,7 @@ class _Difference:
         except UntrustedError as error:
             raise ConfigError(f"{self._new.path} cannot be the end of a delta: {error}.") from None
 
-    def _pairs(self) -> Iterator[tuple[Part, Any, Any, bytes]]:
+    def _pairs(self) -> Iterator[tuple[RowRun, Any, Any, bytes]]:
         """Gives each part with its old and new value, None where there is none to compare, and the new one's hash."""
         old, new = self._old.values, self._new.values
         same = [key for key in new.kinds if old.kinds.get(key) == new.kinds[key]]
@@ -123,7 +123,7 @@ class _Difference:
         work += [(part, False, True) for part in all_parts(new.kinds, [key for key in new.kinds if key not in same])]
         with ThreadPoolExecutor(2) as pool:
 
-            def begin(part: Part, of_old: bool, of_new: bool) -> list[Future[Any] | None]:
+            def begin(part: RowRun, of_old: bool, of_new: bool) -> list[Future[Any] | None]:
                 sides = ((of_old, old, self._old_hash), (of_new, new, self._new_hash))
                 return [pool.submit(values.read_and_hash, part) if wanted else None for wanted, values, _ in sides]
 
@@ -136,7 +136,7 @@ class _Difference:
                         content.add(part, digest)
                 yield part, found[0][0], *found[1]
 
-    def _add(self, part: Part, before: Any, after: Any, digest: bytes) -> None:
+    def _add(self, part: RowRun, before: Any, after: Any, digest: bytes) -> None:
         """Adds what has changed in a part."""
         number = len(self._entries)
         if before is None or not after.ndim or not after.size:
@@ -152,12 +152,12 @@ class _Difference:
             self._writer.add(f"rows/{number}", "", rows)
         self._writer.add(f"values/{number}", "", after if is_whole else after[rows])
 
-    def _vocabulary(self, table: str) -> Vocabulary:
+    def _vocabulary(self, table: str) -> VocabularyChange:
         """Compares the ids of an open vocabulary if any has changed, and stores those that have gone."""
         keys, used = f"{table}/{KEYS}", f"{table}/{USED}"
         width = self._new.values.kinds[keys][0][1]
         if any(self._old.values.kinds.get(key) != self._new.values.kinds[key] for key in (keys, used)):
-            return Vocabulary(-1, -1)
+            return VocabularyChange(-1, -1)
         gone, came = [np.zeros([0, width], np.int64)], [np.zeros([0, width], np.int64)]
         changed = any(entry.key in (keys, used) for entry in self._entries)
         # The rows of a part of the keys are not those of a part of the use counts.
@@ -175,12 +175,12 @@ class _Difference:
         old_ids, new_ids = np.concatenate(gone), np.concatenate(came)
         removed = old_ids[~_contained(old_ids, new_ids)]
         self._writer.add(f"removed/{table}", "", removed)
-        return Vocabulary(int((~_contained(new_ids, old_ids)).sum()), len(removed))
+        return VocabularyChange(int((~_contained(new_ids, old_ids)).sum()), len(removed))
 
 
 def _rows(values: Values, key: str, begin: int, count: int) -> Any:
     whole = begin == 0 and count == values.kinds[key][0][0]
-    return values.read(Part(key, begin, -1 if whole else count))
+    return values.read(RowRun(key, begin, -1 if whole else count))
 
 
 def _tables(values: Values) -> list[str]:

@@ -83,7 +83,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Vocabulary:
+class VocabularyChange:
     """The change of an open vocabulary.
 
     Attributes:
@@ -118,7 +118,7 @@ class Manifest:
     entries: Sequence[Entry]
     files: Mapping[str, str]
     changed_files: Sequence[str]
-    vocabularies: Mapping[str, Vocabulary]
+    vocabularies: Mapping[str, VocabularyChange]
     made: float = 0.0
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ def read_manifest(folder: str) -> Manifest:
         ends = {name: as_record(End, found[name]) for name in ("base", "next")}
         kinds = {key: _kind(kind) for key, kind in found["kinds"].items()}
         entries = [_entry(as_record(Entry, entry)) for entry in found["entries"]]
-        vocabularies = {name: as_record(Vocabulary, one) for name, one in found["vocabularies"].items()}
+        vocabularies = {name: as_record(VocabularyChange, one) for name, one in found["vocabularies"].items()}
         return Manifest(**{**found, **ends, "kinds": kinds, "entries": entries, "vocabularies": vocabularies})
     except OSError as error:
         raise ConfigError(f"{folder} is not a delta: {path}: {error.strerror}.") from None

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.run_directory.checkpoint_contents import check_variables
 from ps_train.saved.export.coded_rows import CodedRows
-from ps_train.saved.values import ContentHash, Part, Values, Writer, all_parts, hash_of, spec_of
+from ps_train.saved.values import ContentHash, RowRun, Values, Writer, all_parts, hash_of, spec_of
 
 
 class CheckpointCopier(v1.train.Saver):
@@ -60,7 +60,7 @@ class CheckpointCopier(v1.train.Saver):
             writer.close()
         return content.text()
 
-    def _parts(self) -> Iterator[tuple[Part, Any]]:
+    def _parts(self) -> Iterator[tuple[RowRun, Any]]:
         for part in all_parts(self._values.kinds, self._keys):
             yield part, self._values.read(part)
         if self._coded is not None:

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.run_directory.checkpoint_contents import Kind
 from ps_train.modeling.tables.row_source import LookupResult, own_rows
 from ps_train.modeling.tables.table import Table
-from ps_train.saved.values import Part, Values, parts_of
+from ps_train.saved.values import RowRun, Values, parts_of
 
 FLOAT32, INT8, BFLOAT16 = "float32", "int8", "bfloat16"
 KINDS = (FLOAT32, INT8, BFLOAT16)
@@ -72,7 +72,7 @@ class CodedRows:
         zeros = v1.zeros_initializer()
         return v1.get_variable(f"{table.name}/{part}", shape, dtype, zeros, trainable=False, use_resource=True)
 
-    def parts(self, values: Values) -> Iterator[tuple[Part, Any]]:
+    def parts(self, values: Values) -> Iterator[tuple[RowRun, Any]]:
         """Yields the parts of the coded tables, whose rows are read from a checkpoint; scales are whole.
 
         Raises:
@@ -89,7 +89,7 @@ class CodedRows:
                 scales.append(scale)
                 yield part._replace(key=key), codes
             if scales:
-                yield Part(f"{name}/{_SCALE}", 0, -1), np.concatenate(scales)
+                yield RowRun(f"{name}/{_SCALE}", 0, -1), np.concatenate(scales)
 
 
 def coded(rows: Any) -> tuple[Any, Any]:

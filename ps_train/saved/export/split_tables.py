@@ -30,7 +30,7 @@ from ps_train.modeling.tables.row_order import begins, numbers_at
 from ps_train.modeling.tables.row_source import LookupResult, declared_tables, own_rows
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
-from ps_train.saved.values import Part, Values, hash_of_file
+from ps_train.saved.values import RowRun, Values, hash_of_file
 
 MANIFEST = "tables.json"
 _FORMAT = 1
@@ -58,7 +58,7 @@ class SplitLookups:
             return own_rows(name, table, positions)
         return self.deferred(name, table, positions, used)
 
-    def resolve(self) -> Split:
+    def resolve(self) -> SplitTables:
         """Makes the inputs and outputs of all tables, after the last lookup.
 
         Raises:
@@ -76,11 +76,11 @@ class SplitLookups:
             known = tf.ones([count], tf.bool) if table.is_open else None
             found[name] = FetchedRows(rows[name], tf.range(count), known)
         self.deferred.resolve(found)
-        return Split(tables, ids, rows)
+        return SplitTables(tables, ids, rows)
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class SplitTables:
     """The tables of a graph that takes rows as inputs.
 
     Attributes:
@@ -145,7 +145,7 @@ def _write_table(name: str, table: Table, values: Values, folder: str) -> dict[s
     shutil.rmtree(unsorted)
     default = [0.0] * table.dimension
     if table.is_open and f"{name}/default" in values.kinds:
-        default = values.read(Part(f"{name}/default", 0, -1))[0].tolist()
+        default = values.read(RowRun(f"{name}/default", 0, -1))[0].tolist()
     return {
         "input": f"rows/{name}", "dimension": table.dimension, "dtype": "float32", "key_width": width,
         "kind": "keys" if table.is_open else "ids", "rows": sum(shard["count"] for shard in shards),
@@ -191,7 +191,7 @@ def _runs(table: Table, size: int) -> list[tuple[int, int]]:
 
 
 def _rows(values: Values, key: str, table: Table, begin: int, count: int) -> Any:
-    return values.read(Part(key, begin, -1 if count == table.total else count))
+    return values.read(RowRun(key, begin, -1 if count == table.total else count))
 
 
 def _keys(name: str, table: Table, values: Values, begin: int, count: int) -> tuple[Any, Any]:
@@ -199,7 +199,7 @@ def _keys(name: str, table: Table, values: Values, begin: int, count: int) -> tu
     keys, used = (_rows(values, f"{name}/{part}", table, begin, count) for part in (KEYS, USED))
     is_alive = used[:, 0] > 0
     if table.expire_steps is not None:
-        updates = values.read(Part(f"{name}/{UPDATE_COUNT}", 0, -1))
+        updates = values.read(RowRun(f"{name}/{UPDATE_COUNT}", 0, -1))
         groups = np.arange(begin, begin + count) // table.rows_per_group
         is_alive &= updates[groups] - used[:, 1] < table.expire_steps
     return keys, is_alive

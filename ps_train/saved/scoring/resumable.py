@@ -1,7 +1,7 @@
 """Predictions for files, resumable: chunks in a directory beside the result, which they become at the end.
 
-    plan = Plan(export="export/1", data=DataSpec(["data/test-*"]), to="out.parquet")
-    with Progress.of(plan, scoring) as progress:
+    plan = ScoringPlan(export="export/1", data=DataSpec(["data/test-*"]), to="out.parquet")
+    with ScoringProgress.of(plan, scoring) as progress:
         for part in progress.open_parts():
             ...                             # its chunks
         progress.finish()
@@ -42,7 +42,7 @@ _CHUNK_ROWS, _CHUNK_BYTES = 1 << 16, 64 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class ScoringPlan:
     """A command that predicts for files.
 
     Attributes:
@@ -84,7 +84,7 @@ class Scoring:
       ConfigError, DataError: model, data and result do not fit.
     """
 
-    def __init__(self, plan: Plan, threads: int = 0) -> None:
+    def __init__(self, plan: ScoringPlan, threads: int = 0) -> None:
         self._plan, self._exported = plan, Exported(plan.export, plan.signature, threads)
         kind = format_of_result(plan.to, plan.to_format)
         self.data: Data = open_data(plan.data, self._exported, plan.columns or (), kind)
@@ -136,15 +136,15 @@ class Scoring:
         self._exported.close()
 
 
-class Progress:
-    """The state of a plan, in its directory; use `Progress.of`."""
+class ScoringProgress:
+    """The state of a plan, in its directory; use `ScoringProgress.of`."""
 
-    def __init__(self, plan: Plan, scoring: Scoring) -> None:
+    def __init__(self, plan: ScoringPlan, scoring: Scoring) -> None:
         self._plan, self._scoring = plan, scoring
 
     @classmethod
     @contextlib.contextmanager
-    def of(cls, plan: Plan, scoring: Scoring) -> Iterator[Progress]:
+    def of(cls, plan: ScoringPlan, scoring: Scoring) -> Iterator[ScoringProgress]:
         """Begins a plan, or goes on with it; no other process can until the end of the body.
 
         Raises:
@@ -195,7 +195,7 @@ class Progress:
         return os.path.join(self._plan.folder, f"{part:06}{_DONE}")
 
 
-def check_target(plan: Plan, overwrite: bool) -> None:
+def check_target(plan: ScoringPlan, overwrite: bool) -> None:
     """Checks that the result may get its name; removes what a process has left that ended right after that.
 
     Raises:
@@ -228,7 +228,7 @@ def _told_as_config_error(path: str) -> Iterator[None]:
         raise ConfigError(f"to={path} cannot be written ({one_line(error).rstrip('.')}): use another path.") from None
 
 
-def _check_folder(plan: Plan) -> None:
+def _check_folder(plan: ScoringPlan) -> None:
     """Raises ConfigError if the directory of the chunks has files that this command did not write."""
     if not os.path.isdir(plan.folder):
         return
@@ -243,14 +243,14 @@ def _check_folder(plan: Plan) -> None:
         )
 
 
-def _empty(plan: Plan) -> None:
+def _empty(plan: ScoringPlan) -> None:
     """Removes all but the lock from the directory of the chunks: what makes a part complete first, the plan last."""
     for name in sorted(os.listdir(plan.folder), key=lambda name: (name == _PLAN, not name.endswith(_DONE))):
         if name != _LOCK:
             os.remove(os.path.join(plan.folder, name))
 
 
-def _remove(plan: Plan) -> None:
+def _remove(plan: ScoringPlan) -> None:
     _empty(plan)
     os.remove(os.path.join(plan.folder, _LOCK))
     os.rmdir(plan.folder)

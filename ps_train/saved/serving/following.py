@@ -41,7 +41,7 @@ from ps_train.saved.export.fingerprint import FILE as FINGERPRINT
 from ps_train.saved.export.fingerprint import graph_fingerprint, read_fingerprint
 from ps_train.saved.serving.exported import SAVED_MODEL, Exported, path_of_export
 from ps_train.saved.serving.feature_values import Array
-from ps_train.saved.values import ContentHash, Part, all_parts, has_hash, hash_of, open_saved
+from ps_train.saved.values import ContentHash, RowRun, all_parts, has_hash, hash_of, open_saved
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class Served:
             raise DamagedCheckpointError(f"{delta.folder} is damaged: it does not lead to {described(manifest.next)}.")
         return found
 
-    def _changes(self, delta: Delta) -> Iterator[tuple[Part, Any]]:
+    def _changes(self, delta: Delta) -> Iterator[tuple[RowRun, Any]]:
         changed = {(entry.key, entry.begin) for entry in delta.manifest.entries}
         for part in all_parts(self._served, list(self._served)):
             if _place(part) in changed:
@@ -283,7 +283,7 @@ class _Variables:
             raise ConfigError(f"variable {key} of the SavedModel is not a resource variable, and cannot be updated.")
         return self._handles[key]
 
-    def read(self, part: Part) -> Any:
+    def read(self, part: RowRun) -> Any:
         """Returns the present value of a part."""
         handle = self._handle(part.key)
         if part.rows < 0:
@@ -299,7 +299,7 @@ class _Variables:
 
         return self._call(part.key, "gather", gather)(part.begin, part.begin + part.rows)
 
-    def assign(self, part: Part, value: Any) -> None:
+    def assign(self, part: RowRun, value: Any) -> None:
         """Assigns a part."""
         handle = self._handle(part.key)
         if part.rows < 0:
@@ -394,7 +394,7 @@ def _check_served(served: Mapping[str, Kind], kinds: Mapping[str, Kind], export:
 _Digests = dict[tuple[str, int], bytes]
 
 
-def _place(part: Part) -> tuple[str, int]:
+def _place(part: RowRun) -> tuple[str, int]:
     return part.key, part.begin
 
 

@@ -25,7 +25,7 @@ from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import OPEN, ROWS, TableLayout, layout_of
 from ps_train.modeling.tables.vocabulary_index import CANDIDATES, KEYS, UPDATE_COUNT, USED
 from ps_train.saved.warm_start.name_map import MapLine, NameMap
-from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
 from ps_train.saved.warm_start.table_routes import (
     Array,
     Ids,
@@ -43,7 +43,7 @@ TAKEN, REMAPPED, FRESH, UNUSED = "taken", "remapped", "fresh", "unused"
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Beginning:
     """The beginning of a variable.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Unfit(Exception):
     """A variable of the checkpoint does not fit the one here; the text says why."""
 
 
-def choose(variables: ModelVariables, source: Source, names: NameMap) -> dict[str, Choice]:
+def choose(variables: ModelVariables, source: SourceCheckpoint, names: NameMap) -> dict[str, Beginning]:
     """Returns the choice for each variable of a model.
 
     Raises:
@@ -75,7 +75,7 @@ def choose(variables: ModelVariables, source: Source, names: NameMap) -> dict[st
     """
     known = [name for name in variables.variables if not _is_part(name, variables)]
     names.check(known, source.kinds, source.shown)
-    found: dict[str, Choice] = {}
+    found: dict[str, Beginning] = {}
     for name in known:
         found |= _Chooser(variables, source, names).choices_of(name)
     if all(choice.outcome == FRESH for choice in found.values()):
@@ -97,16 +97,16 @@ def _is_part(name: str, variables: ModelVariables) -> bool:
 @dataclasses.dataclass
 class _Chooser:
     variables: ModelVariables
-    source: Source
+    source: SourceCheckpoint
     names: NameMap
 
-    def choices_of(self, name: str) -> dict[str, Choice]:
+    def choices_of(self, name: str) -> dict[str, Beginning]:
         """Returns the choices of a variable, and of the vocabulary that belongs to it."""
         variable, old, line = self.variables.variables[name], self.names.old_name(name), self.names.line_of(name)
         parts = [
             part for part in self.variables.variables if part.startswith(f"{name}/") and _is_part(part, self.variables)
         ]
-        fresh = dict.fromkeys([name, *parts], Choice(FRESH))
+        fresh = dict.fromkeys([name, *parts], Beginning(FRESH))
         if not old:
             return fresh
         try:
@@ -118,18 +118,18 @@ class _Chooser:
         except _Unfit as error:
             if line is not None:
                 raise ConfigError(f"{line.place}: {name} cannot begin with {old}: {error}.") from None
-            return fresh | {name: Choice(FRESH, note=f"{old}: {error}")}
+            return fresh | {name: Beginning(FRESH, note=f"{old}: {error}")}
 
-    def _dense(self, variable: VariableTrace, old: str, line: MapLine | None) -> Choice:
+    def _dense(self, variable: VariableTrace, old: str, line: MapLine | None) -> Beginning:
         shape, dtype = self.source.kinds[old]
         if line is not None and (line.old_vocab or line.new_vocab):
             return self._by_ids(variable, old, line)
         if tuple(shape) != variable.spec.shape:
             raise _Unfit(f"shape {shape}, here {list(variable.spec.shape)}")
         self._check_dtype(dtype, variable)
-        return Choice(TAKEN, old)
+        return Beginning(TAKEN, old)
 
-    def _by_ids(self, variable: VariableTrace, old: str, line: MapLine) -> Choice:
+    def _by_ids(self, variable: VariableTrace, old: str, line: MapLine) -> Beginning:
         """Returns the choice of a variable that is no table, whose rows are those of the ids in two files."""
         (shape, dtype), here = self.source.kinds[old], list(variable.spec.shape)
         self._check_dtype(dtype, variable)
@@ -138,13 +138,13 @@ class _Chooser:
         before, after = (TableLayout(ROWS, (rows,), in_blocks=False) for rows in (shape[0], here[0]))
         route = table_route(before, after, self._new_ids(line, before, after))
         assert route is not None, "both have rows by id"
-        return Choice(REMAPPED, old, route.note, route)
+        return Beginning(REMAPPED, old, route.note, route)
 
     def _check_dtype(self, dtype: tf.DType, variable: VariableTrace) -> None:
         if dtype.name != variable.spec.dtype:
             raise _Unfit(f"dtype {dtype.name}, here {variable.spec.dtype}")
 
-    def _table(self, name: str, table: Table, old: str, line: MapLine | None) -> dict[str, Choice]:
+    def _table(self, name: str, table: Table, old: str, line: MapLine | None) -> dict[str, Beginning]:
         shape, dtype = self.source.kinds[old]
         self._check_dtype(dtype, self.variables.variables[name])
         if list(shape[1:]) != list(self.variables.variables[name].spec.shape[1:]):
@@ -165,11 +165,11 @@ class _Chooser:
         if line is not None and (line.old_vocab or line.new_vocab):
             ids = self._new_ids(line, layout, new)
         if ids is None and layout == new:
-            return {name: Choice(TAKEN, old)}
+            return {name: Beginning(TAKEN, old)}
         route = table_route(layout, new, ids)
         if route is None:
             raise _Unfit(_no_route(layout, new))
-        return {name: Choice(REMAPPED, old, route.note, route)}
+        return {name: Beginning(REMAPPED, old, route.note, route)}
 
     def _new_ids(self, line: MapLine, old: TableLayout, new: TableLayout) -> Array:
         if not (line.old_vocab and line.new_vocab):
@@ -178,29 +178,31 @@ class _Chooser:
             raise _Unfit("files of ids are for a table of one field with rows")
         return new_ids(line.old_vocab, line.new_vocab, old.sizes[0], new.sizes[0], line.place)
 
-    def _open_to_open(self, name: str, table: Table, old: str) -> dict[str, Choice]:
+    def _open_to_open(self, name: str, table: Table, old: str) -> dict[str, Beginning]:
         kinds, parts = self.source.kinds, (KEYS, USED, UPDATE_COUNT)
         ids = Ids(self.source, old)
         if ids.width != self.variables.variables[f"{name}/{KEYS}"].spec.shape[1]:
             raise _Unfit("its ids are strings on one side and whole numbers on the other")
-        clock = Choice(TAKEN, f"{old}/{UPDATE_COUNT}")
+        clock = Beginning(TAKEN, f"{old}/{UPDATE_COUNT}")
         same_groups = kinds[clock.source][0] == [table.groups]
         if same_groups and ids.rows == table.total:
             candidates = [f"{CANDIDATES}/{part}" for part in (KEYS, USED)]
             some = [*parts, *(part for part in candidates if f"{old}/{part}" in kinds and table.admit_after > 1)]
-            return {name: Choice(TAKEN, old)} | {f"{name}/{part}": Choice(TAKEN, f"{old}/{part}") for part in some}
+            return {name: Beginning(TAKEN, old)} | {
+                f"{name}/{part}": Beginning(TAKEN, f"{old}/{part}") for part in some
+            }
         route = route_to_open(ids.read, ids.rows, table, "by id")
         if not same_groups:
             most = int(self.source.read(clock.source).max())
             clock = dataclasses.replace(
                 clock, outcome=REMAPPED, read=lambda begin, count: np.full(table.groups if count < 0 else count, most)
             )
-        found = {f"{name}/{part}": Choice(REMAPPED, f"{old}/{part}", route.note, route) for part in (KEYS, USED)}
-        return {name: Choice(REMAPPED, old, route.note, route), **found, f"{name}/{UPDATE_COUNT}": clock}
+        found = {f"{name}/{part}": Beginning(REMAPPED, f"{old}/{part}", route.note, route) for part in (KEYS, USED)}
+        return {name: Beginning(REMAPPED, old, route.note, route), **found, f"{name}/{UPDATE_COUNT}": clock}
 
     def _to_open(
         self, name: str, table: Table, old: str, layout: TableLayout, line: MapLine | None
-    ) -> dict[str, Choice]:
+    ) -> dict[str, Beginning]:
         width = self.variables.variables[f"{name}/{KEYS}"].spec.shape[1]
         if layout.kind != ROWS or layout.by_field:
             raise _Unfit("the ids of its rows are not known")
@@ -227,12 +229,12 @@ class _Chooser:
 
         route = route_to_open(both, layout.total, table, "each id gets a row of the open vocabulary")
         return {
-            name: Choice(REMAPPED, old, route.note, route),
-            f"{name}/{KEYS}": Choice(REMAPPED, old, "the ids of its rows", route, stored_keys),
-            f"{name}/{USED}": Choice(REMAPPED, old, "as if used when admitted", route, used),
+            name: Beginning(REMAPPED, old, route.note, route),
+            f"{name}/{KEYS}": Beginning(REMAPPED, old, "the ids of its rows", route, stored_keys),
+            f"{name}/{USED}": Beginning(REMAPPED, old, "as if used when admitted", route, used),
         }
 
-    def _from_open(self, table: Table, old: str, new: TableLayout, line: MapLine | None) -> Choice:
+    def _from_open(self, table: Table, old: str, new: TableLayout, line: MapLine | None) -> Beginning:
         if new.kind != ROWS or new.by_field:
             raise _Unfit("it is an open vocabulary, and no id is known to have a certain row here")
         ids, known = Ids(self.source, old), None
@@ -244,9 +246,9 @@ class _Chooser:
         elif ids.width > 1:
             raise _Unfit("its ids are strings: give new_vocab=FILE in --warm_start_map")
         route = route_from_open(ids, new, known)
-        return Choice(REMAPPED, old, route.note, route)
+        return Beginning(REMAPPED, old, route.note, route)
 
-    def _default_row(self, name: str) -> Choice | None:
+    def _default_row(self, name: str) -> Beginning | None:
         """Returns the choice for the default row of an open vocabulary that was a table with default rows."""
         owner = name.removesuffix("/default")
         variable = self.variables.variables.get(owner)
@@ -257,7 +259,7 @@ class _Chooser:
         if not variable.table.is_open or layout is None or not layout.has_defaults or layout.by_field:
             return None
         place = int(layout.places_of(np.array([layout.sizes[0]]))[0])
-        return Choice(REMAPPED, old, "its default row", single_row(layout.total, place, 0))
+        return Beginning(REMAPPED, old, "its default row", single_row(layout.total, place, 0))
 
 
 def _no_route(old: TableLayout, new: TableLayout) -> str:

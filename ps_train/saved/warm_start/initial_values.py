@@ -27,8 +27,8 @@ from ps_train.modeling.tables.given_rows import indices_at
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.row_allocator import scatter_rows
 from ps_train.modeling.tables.table_layout import layout_of
-from ps_train.saved.warm_start.choices import REMAPPED, TAKEN, Choice
-from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.choices import REMAPPED, TAKEN, Beginning
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
 from ps_train.saved.warm_start.table_routes import table_route
 from ps_train.saved.warm_start.writing import Target, write
 
@@ -55,7 +55,7 @@ class InitialValues:
                 for name, variable in model_variables.variables.items()
                 if variable.given is not None
             ]
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, SourceCheckpoint] = {}
         self._taken = [
             (_choice(variable, self._source(variable.checkpoint.path)), variable.checkpoint.path, target)
             for name, variable in model_variables.variables.items()
@@ -77,9 +77,9 @@ class InitialValues:
         if self._taken:
             session.run(self._after, options=CHUNK_CALL)
 
-    def _source(self, path: str) -> Source:
+    def _source(self, path: str) -> SourceCheckpoint:
         if path not in self._sources:
-            self._sources[path] = Source(path)
+            self._sources[path] = SourceCheckpoint(path)
         return self._sources[path]
 
 
@@ -87,12 +87,12 @@ def _entries(plan: Plan, name: str, variables: Mapping[str, Any]) -> list[Checkp
     return [CheckpointEntry(name, slice_spec(plan, piece), variables[piece.name]) for piece in plan.slices_of(name)]
 
 
-def _choice(variable: VariableTrace, source: Source) -> Choice:
+def _choice(variable: VariableTrace, source: SourceCheckpoint) -> Beginning:
     """Returns the choice of a variable of which the model says what it begins with; its shape is that of the source."""
     value, table = variable.checkpoint, variable.table
     assert value is not None
     if table is None or table.is_open:
-        return Choice(TAKEN, value.key)
+        return Beginning(TAKEN, value.key)
     new = layout_of(table)
     old = source.layout_of(value.key, new) if value.key in source.kinds else None
     in_blocks = old is not None and old.in_blocks
@@ -100,8 +100,8 @@ def _choice(variable: VariableTrace, source: Source) -> Choice:
         order = "in ps_train's order of rows" if in_blocks else "row i as that of id i"
         log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
     if in_blocks == new.in_blocks:
-        return Choice(TAKEN, value.key)
-    return Choice(REMAPPED, value.key, route=table_route(dataclasses.replace(new, in_blocks=in_blocks), new))
+        return Beginning(TAKEN, value.key)
+    return Beginning(REMAPPED, value.key, route=table_route(dataclasses.replace(new, in_blocks=in_blocks), new))
 
 
 class _GivenRows:

@@ -1,6 +1,6 @@
 """The source of a warm start: the variables of a checkpoint or SavedModel, each whole, read in slices.
 
-    source = Source("/models/day1")                 # a checkpoint, its directory, or a SavedModel
+    source = SourceCheckpoint("/models/day1")                 # a checkpoint, its directory, or a SavedModel
     source.kinds["users/Adam"]                      # ([1000, 16], tf.float32)
     source.read("users/Adam", 100, 50)              # numpy [50, 16]
 
@@ -33,13 +33,13 @@ from ps_train.engine.run_directory.glob_free import glob_free
 from ps_train.engine.run_directory.run_checkpoints import is_whole
 from ps_train.modeling.tables.table_layout import HASHED, LAYOUTS_FILE, OPEN, ROWS, TableLayout, layouts_from
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
-from ps_train.saved.values import Part, open_saved, spec_of
+from ps_train.saved.values import RowRun, open_saved, spec_of
 
 _OF_PS_TRAIN = "ps_train/examples"
 _PART = re.compile(r"(?P<before>.+)/part_(?P<number>\d+)(?P<after>/.+)?")
 
 
-class Source:
+class SourceCheckpoint:
     """The variables of one checkpoint.
 
     Args:
@@ -127,7 +127,7 @@ class Source:
         is_whole = count < 0 or not shape or (begin == 0 and count == shape[0])
         if not is_whole and dtype not in SLICED_DTYPES:
             return self._restored(key, dtype, "")[begin : begin + count]
-        return self._restored(key, dtype, "" if is_whole else spec_of(Part(key, begin, count), kind))
+        return self._restored(key, dtype, "" if is_whole else spec_of(RowRun(key, begin, count), kind))
 
     def _restored(self, key: str, dtype: tf.DType, spec: str) -> np.ndarray[Any, Any]:
         if dtype not in self._calls:
@@ -140,7 +140,7 @@ class Source:
             raise damaged_error(self._prefix, error) from None
 
 
-def open_source(path: str, flag: str) -> Source:
+def open_source(path: str, flag: str) -> SourceCheckpoint:
     """Opens a checkpoint, the newest checkpoint of a directory, or a SavedModel.
 
     Args:
@@ -159,7 +159,7 @@ def open_source(path: str, flag: str) -> Source:
             with open(file, "rb") as opened:
                 layouts = layouts_from(opened.read())
         shown = path if saved.folder or saved.values.prefix == os.path.abspath(path) else saved.values.prefix
-        return Source(saved.values.prefix, shown, layouts)
+        return SourceCheckpoint(saved.values.prefix, shown, layouts)
     except (ConfigError, DamagedCheckpointError, OSError, ValueError) as error:
         raise ConfigError(
             f"{flag}: {str(error).rstrip('.')}; give a checkpoint, its directory or a SavedModel."

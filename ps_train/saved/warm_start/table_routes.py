@@ -23,7 +23,7 @@ from ps_train.modeling.tables.id_encoding import encode_ids, group_of
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import HASHED, TableLayout
 from ps_train.modeling.tables.vocabulary_index import KEYS, USED
-from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
 
 Array = np.ndarray[Any, Any]
 Places = tuple[Array, Array]
@@ -184,7 +184,7 @@ class Ids:
       groups: number of groups.
     """
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: SourceCheckpoint, name: str) -> None:
         self._source, self._name = source, name
         self.rows, self.width = source.kinds[f"{name}/{KEYS}"][0]
 

@@ -20,8 +20,8 @@ from ps_train.cluster.sessions.calls import CHUNK_CALL
 from ps_train.engine.checkpoint.files import GLOBAL_STEP
 from ps_train.engine.variables.variables import CheckpointEntry, keys_in
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
-from ps_train.saved.warm_start.choices import FRESH, REMAPPED, TAKEN, UNUSED, Choice
-from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.choices import FRESH, REMAPPED, TAKEN, UNUSED, Beginning
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
 from ps_train.saved.warm_start.writing import Target, write
 
 KEEP, DROP, REBUILD = "keep", "drop", "rebuild"
@@ -45,8 +45,8 @@ class WarmStart:
       heading: the first line of the report.
     """
 
-    source: Source
-    choices: Mapping[str, Choice]
+    source: SourceCheckpoint
+    choices: Mapping[str, Beginning]
     kinds: Mapping[str, tuple[list[int], tf.DType]]
     targets: Mapping[str, Target]
     after: tf.Operation
@@ -114,8 +114,8 @@ _ORDER = (TAKEN, REMAPPED, FRESH, UNUSED)
 
 
 def warm_start(
-    choices: Mapping[str, Choice],
-    source: Source,
+    choices: Mapping[str, Beginning],
+    source: SourceCheckpoint,
     entries: Sequence[CheckpointEntry],
     device: str,
     slots: str,
@@ -136,13 +136,13 @@ def warm_start(
         if not entry.key.startswith(_OWN):
             by_key.setdefault(entry.key, []).append(entry)
     kinds = {key: _kind(some) for key, some in by_key.items()}
-    found: dict[str, Choice] = {}
+    found: dict[str, Beginning] = {}
     for key in by_key:
         if key in choices:
             found[key] = choices[key]
         elif key == GLOBAL_STEP:
             can = keeps_step and GLOBAL_STEP in source.kinds
-            found[key] = Choice(TAKEN, GLOBAL_STEP) if can else Choice(FRESH, note="the step begins at 0")
+            found[key] = Beginning(TAKEN, GLOBAL_STEP) if can else Beginning(FRESH, note="the step begins at 0")
         else:
             (former,) = keys_in(source.kinds, by_key[key][:1])
             found[key] = _choice_of_slot(key, former, choices, source, slots, kinds)
@@ -155,11 +155,11 @@ def warm_start(
 def _choice_of_slot(
     key: str,
     former: str,
-    choices: Mapping[str, Choice],
-    source: Source,
+    choices: Mapping[str, Beginning],
+    source: SourceCheckpoint,
     slots: str,
     kinds: Mapping[str, tuple[list[int], tf.DType]],
-) -> Choice:
+) -> Beginning:
     """Returns the choice of a slot, or of a variable that an optimizer has for all of them.
 
     Args:
@@ -171,17 +171,17 @@ def _choice_of_slot(
       kinds: the shape and dtype of each key.
     """
     if slots == DROP:
-        return Choice(FRESH, note="slots are dropped")
+        return Beginning(FRESH, note="slots are dropped")
     owner = max((name for name in choices if key.startswith(f"{name}/")), key=len, default="")
-    before = choices[owner] if owner else Choice(TAKEN)
+    before = choices[owner] if owner else Beginning(TAKEN)
     if before.outcome == FRESH:
-        return Choice(FRESH)
+        return Beginning(FRESH)
     kind = key[len(owner) :]
     old = _slot_name(f"{before.source}{kind}" if owner else former, source)
     if not old and owner and slots == REBUILD and (rebuilt := _rebuilt(kind, before, source, kinds[key])) is not None:
         return rebuilt
     if not old:
-        return Choice(FRESH, note="of another optimizer" if owner else "")
+        return Beginning(FRESH, note="of another optimizer" if owner else "")
     (shape, dtype), (old_shape, old_dtype) = kinds[key], source.kinds[old]
     by_row = owner and before.route is not None and shape[:1] == kinds[owner][0][:1]
     fits = (
@@ -190,11 +190,13 @@ def _choice_of_slot(
         else shape == old_shape
     )
     if dtype != old_dtype or not fits:
-        return Choice(FRESH, note=f"{old}: another shape or dtype")
-    return dataclasses.replace(before, source=old) if by_row else Choice(TAKEN, old)
+        return Beginning(FRESH, note=f"{old}: another shape or dtype")
+    return dataclasses.replace(before, source=old) if by_row else Beginning(TAKEN, old)
 
 
-def _rebuilt(kind: str, before: Choice, source: Source, wanted: tuple[list[int], tf.DType]) -> Choice | None:
+def _rebuilt(
+    kind: str, before: Beginning, source: SourceCheckpoint, wanted: tuple[list[int], tf.DType]
+) -> Beginning | None:
     """Returns the choice of a slot that is computed from that of another optimizer; None if there is none."""
     old = _slot_name(f"{before.source}{_SUMS_OF_SQUARES.get(kind, kind)}", source)
     if not old or source.kinds[old][1] != wanted[1]:
@@ -209,10 +211,10 @@ def _rebuilt(kind: str, before: Choice, source: Source, wanted: tuple[list[int],
             sums.reshape(len(sums), *[1] * len(shape)) if sums.ndim == 1 else sums, (len(sums), *shape)
         )
 
-    return Choice(REMAPPED, old, "rebuilt", before.route, read)
+    return Beginning(REMAPPED, old, "rebuilt", before.route, read)
 
 
-def _slot_name(name: str, source: Source) -> str:
+def _slot_name(name: str, source: SourceCheckpoint) -> str:
     """Returns the name of a slot; TensorFlow 1 puts the scope of the optimizer before it.  "" if there is none."""
     if name in source.kinds:
         return name

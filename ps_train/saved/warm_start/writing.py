@@ -18,8 +18,8 @@ from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
 from ps_train.engine.checkpoint.files import CHUNK_BYTES
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
-from ps_train.saved.warm_start.choices import Choice
-from ps_train.saved.warm_start.source_checkpoint import Source
+from ps_train.saved.warm_start.choices import Beginning
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
 from ps_train.saved.warm_start.table_routes import Array, parts_of
 
 
@@ -82,7 +82,7 @@ class _Slice:
             self.write_rows(session, np.arange(begin, begin + count), read(self.begin + begin, count))
 
 
-def write(session: v1.Session, target: Target, source: Source, choice: Choice) -> None:
+def write(session: v1.Session, target: Target, source: SourceCheckpoint, choice: Beginning) -> None:
     """Writes what a choice takes into a variable.
 
     Raises:

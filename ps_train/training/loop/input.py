@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 from ps_train.data.pipeline import Batches
 
 
@@ -34,7 +34,7 @@ class Input:
         part = tf.Graph()
         with part.as_default():
             tf.import_graph_def(_part_of(calls_begun.graph, [batches.initializer, calls_begun.op]), name="")
-        self._session = Session(target, graph=part, config=config)
+        self._session = RepeatingSession(target, graph=part, config=config)
 
     def begun_calls(self) -> int:
         """Returns the number of training calls that have begun on all their tasks, over all sessions."""

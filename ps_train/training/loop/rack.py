@@ -32,7 +32,7 @@ from ps_train.cluster.membership.connect import NotReadyError, check_reachable
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
 from ps_train.cluster.membership.membership import Membership
 from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
-from ps_train.cluster.membership.succession import Choice, Succession, has_ended
+from ps_train.cluster.membership.succession import NextAction, Succession, has_ended
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
@@ -159,9 +159,9 @@ class RackMember:
         self.update(self._store.items())
         with self._lock:
             choice, role, text = self._succession.decide(lost_term), self._succession.role, self._succession.text
-        if choice == Choice.CLAIM:
+        if choice == NextAction.CLAIM:
             return self._claim(text)
-        if choice == Choice.WAIT or role is None:
+        if choice == NextAction.WAIT or role is None:
             return None
         link = RackLink(role, role.process_id == self._process_id)
         try:

@@ -26,7 +26,7 @@ from ps_train.cluster.membership.connect import NotReadyError, patient, retry_un
 from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
 from ps_train.cluster.membership.records import ModelReady
-from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, LostConnectionError, Session, SessionGroup
+from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, LostConnectionError, RepeatingSession, SessionGroup
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class ClusterSessions:
 
     def open(self, graph: tf.Graph) -> v1.Session:
         """Opens a session of another graph, which shares variables with equal names; it is never closed."""
-        session = Session(self.master, graph=graph, config=self.config, group=self.group)
+        session = RepeatingSession(self.master, graph=graph, config=self.config, group=self.group)
         _never_closed.append(session)
         return session
 
@@ -91,7 +91,7 @@ class _TrainingSessionCreator(v1.train.SessionCreator):
         if self._was_called:
             raise LostConnectionError("its connection broke")
         master, config, group = self._sessions.master, self._sessions.config, self._sessions.group
-        session = Session(master, graph=v1.get_default_graph(), config=config, group=group)
+        session = RepeatingSession(master, graph=v1.get_default_graph(), config=config, group=group)
         group.add(session)
         try:
             self._prepare(session)

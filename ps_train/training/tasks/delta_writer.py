@@ -129,16 +129,16 @@ def _say(problem: str) -> None:
 
 def _write(model_dir: str, every_secs: float, is_finishing: threading.Event) -> int:
     """Extends the chain until it leads to the last checkpoint after the chief finishes; returns the exit code."""
-    from ps_train.saved.deltas.chain import Chain  # late: it imports TensorFlow
+    from ps_train.saved.deltas.chain import DeltaChain  # late: it imports TensorFlow
 
-    chain: Chain | None = None
+    chain: DeltaChain | None = None
     last_try = float("inf")
     while True:
         began, is_last = time.monotonic(), is_finishing.is_set()
         if is_last:
             last_try = min(last_try, began + _LAST_TRIES_SECS)
         try:
-            chain = chain or Chain(model_dir)
+            chain = chain or DeltaChain(model_dir)
             made = chain.extend()
             _say("")
             if is_last and not made:

@@ -26,7 +26,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import outcome_error
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.presence import HEARTBEAT_SECS, JobEndDetector, Limits
+from ps_train.cluster.membership.presence import HEARTBEAT_SECS, AbsenceLimits, JobEndDetector
 from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest, TaskState, task_statuses
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
@@ -94,7 +94,7 @@ class ScriptsEndDetector:
             self._detector = None
             return ""
         if self._detector is None:
-            limits = Limits(silent_secs=self._job.recovery_timeout_secs)
+            limits = AbsenceLimits(silent_secs=self._job.recovery_timeout_secs)
             self._detector = JobEndDetector([str(task) for task in cluster.replicas()], limits, now)
         return self._detector.update(statuses, now)
 

@@ -16,9 +16,9 @@ from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import CheckpointEntry
-from ps_train.saved.warm_start.choices import Choice, choose
+from ps_train.saved.warm_start.choices import Beginning, choose
 from ps_train.saved.warm_start.name_map import read_map
-from ps_train.saved.warm_start.source_checkpoint import Source, open_source
+from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_source
 from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
 
 
@@ -31,8 +31,8 @@ class FoundWarmStart:
       choices: name of each variable to its choice.
     """
 
-    source: Source
-    choices: Mapping[str, Choice]
+    source: SourceCheckpoint
+    choices: Mapping[str, Beginning]
 
     def made(self, job: Job, entries: Sequence[CheckpointEntry], device: str) -> WarmStart:
         """Returns the warm start, with its operations in the default graph.
@@ -79,7 +79,7 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> Foun
     return FoundWarmStart(source, choices)
 
 
-def open_warm_start(job: Job, directory: str) -> Source | None:
+def open_warm_start(job: Job, directory: str) -> SourceCheckpoint | None:
     """Opens the checkpoint of `--warm_start`; None without one, and for a run that has checkpoints of its own.
 
     Raises:

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base import user_code
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import describe, frames_text
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.step.unroll import UnrolledCalls
@@ -53,7 +53,7 @@ def raised(build: Callable[[], Any], copy: int = 0, lengths: int = 1) -> Excepti
             step = [tf.convert_to_tensor(built).op]
             for _ in range(lengths):
                 built = UnrolledCalls(step, examples, num_ps=0, most=copy + 1).steps(copy + 1)[-1].train
-        with Session("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
+        with RepeatingSession("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
             session.run(built)
     return caught.value
 
@@ -62,7 +62,7 @@ def read_error(data: Callable[[], Any]) -> Exception:
     """The error of a worker that reads batches of such data."""
     with tf.Graph().as_default() as graph:
         batches = training_batches(data(), WHOLE, 4, epochs=1, shuffle_buffer=0)
-        with Session("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
+        with RepeatingSession("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
             session.run(batches.initializer, batches.feeds())
             session.run(batches.labels)
     return caught.value

@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import Place, Topology, known_topology, rack_port_of, racks_of_file
+from ps_train.cluster.topology import RackPlace, Topology, known_topology, rack_port_of, racks_of_file
 from ps_train.config.job import Job, Task
 
 
@@ -25,8 +25,8 @@ def test_a_task_has_the_rack_of_its_host_unless_it_is_named_itself(tmp_path):
     topology = Topology.of(racks, Cluster.of(job))
     assert topology.names == ("a", "b", "c")
     assert topology.workers == (("worker:0", "worker:3"), ("worker:1",), ("worker:2",))
-    assert topology.place(Task("worker", 3)) == Place("a", 0, 3, 1, 2)
-    assert topology.place(Task("worker", 2)) == Place("c", 2, 3, 0, 1)
+    assert topology.place(Task("worker", 3)) == RackPlace("a", 0, 3, 1, 2)
+    assert topology.place(Task("worker", 2)) == RackPlace("c", 2, 3, 0, 1)
 
 
 def test_the_chief_is_the_first_worker_of_its_rack(tmp_path):

@@ -54,7 +54,7 @@ class Codec(abc.ABC):
         """
 
 
-class Chain(Codec):
+class CodecChain(Codec):
     """A codec whose first tensor is encoded by a second codec.
 
     Args:

@@ -42,7 +42,7 @@ _OTHER_JOB = 0.7
 """Ratio of the examples per second, either way, from which on an old trial says nothing about the present."""
 
 
-class Rule(NamedTuple):
+class AdaptationRule(NamedTuple):
     """The rule by which a value is changed, in shares and ratios.
 
     Attributes:
@@ -64,15 +64,15 @@ class Rule(NamedTuple):
     most: float
 
 
-def synchronisation(limit: float) -> Rule:
+def synchronisation(limit: float) -> AdaptationRule:
     """Returns the rule of a batch size: synchronisation may take `limit` of a step, and growth must bring speed."""
-    return Rule(SYNCHRONISATION, limit, limit / 4, gain=1.05, relief=math.inf, loss=0.9, most=limit)
+    return AdaptationRule(SYNCHRONISATION, limit, limit / 4, gain=1.05, relief=math.inf, loss=0.9, most=limit)
 
 
-STRAGGLERS = Rule(WAITING, limit=0.05, calm=1.0, gain=0.97, relief=0.9, loss=0.97, most=0.05)
+STRAGGLERS = AdaptationRule(WAITING, limit=0.05, calm=1.0, gain=0.97, relief=0.9, loss=0.97, most=0.05)
 """The rule of a lead or of backup workers: growth must shorten the waiting, and may not cost speed."""
 
-BYTES = Rule(PUSHING, limit=0.1, calm=1.0, gain=1.02, relief=math.inf, loss=0.98, most=1.0)
+BYTES = AdaptationRule(PUSHING, limit=0.1, calm=1.0, gain=1.02, relief=math.inf, loss=0.98, most=1.0)
 """The rule of a codec, whose only use is speed: a push of half of the bytes saves at most half of its time."""
 
 
@@ -80,7 +80,7 @@ class Ladder(NamedTuple):
     """The possible values of a flag, from the first to the largest, and its rule."""
 
     values: Sequence[int]
-    rule: Rule
+    rule: AdaptationRule
 
 
 class Measured(NamedTuple):

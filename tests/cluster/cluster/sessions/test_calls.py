@@ -14,7 +14,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable
-from ps_train.cluster.sessions.calls import AbandonedCallError, LostConnectionError, Session, SessionGroup, abandonable
+from ps_train.cluster.sessions.calls import (
+    AbandonedCallError,
+    LostConnectionError,
+    RepeatingSession,
+    SessionGroup,
+    abandonable,
+)
 from tests.support.processes import eventually
 from tests.support.servers import POOL
 from tests.support.waiting import Waiting
@@ -56,7 +62,7 @@ def test_a_session_of_no_group_keeps_the_deadline_of_its_own() -> None:
     target = POOL.take(1)[0].target
     with tf.Graph().as_default() as graph:
         never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/never").dequeue()
-    session = Session(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
+    session = RepeatingSession(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
     began = time.monotonic()
     with pytest.raises(tf.errors.DeadlineExceededError):
         session.run(never)
@@ -114,7 +120,7 @@ def test_an_awaited_tensor_that_was_cancelled_means_a_lost_task(monkeypatch) -> 
     def run(*_: object) -> None:
         raise tf.errors.CancelledError(None, None, "RecvFromRemoteAsync is cancelled.\n\t [[{{node concat_6_S13}}]]")
 
-    session = Session(POOL.take(1)[0].target, tf.Graph(), v1.ConfigProto())
+    session = RepeatingSession(POOL.take(1)[0].target, tf.Graph(), v1.ConfigProto())
     monkeypatch.setattr(v1.Session, "run", run)
     with pytest.raises(tf.errors.AbortedError, match="RecvFromRemoteAsync"):
         session.run(None)
@@ -131,7 +137,7 @@ def test_a_session_tells_while_a_call_of_new_fetches_or_feeds_is_prepared_and_ma
     with tf.Graph().as_default() as graph:
         fed = v1.placeholder_with_default(1, [])
         more, slow = fed + 1, tf.numpy_function(wait, [], tf.bool)
-    session = Session(target, graph, v1.ConfigProto())
+    session = RepeatingSession(target, graph, v1.ConfigProto())
 
     def is_preparing_during(*arguments: object) -> bool:
         entered.clear()
@@ -162,7 +168,7 @@ def test_a_session_beside_another_one_shares_its_variables_tells_what_it_prepare
         same = tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[], shared_name="beside")
         value = tf.raw_ops.ReadVariableOp(resource=same, dtype=tf.int32)
         slow = tf.numpy_function(lambda: (entered.set(), go_on.wait(30))[1], [], tf.bool)
-    session = Session(target, graph, v1.ConfigProto(), group)
+    session = RepeatingSession(target, graph, v1.ConfigProto(), group)
     group.add(session)
     session.run(assigned)
     beside = session.beside(other)
@@ -187,6 +193,6 @@ def test_a_large_graph_is_run_as_it_is(operations: int, left: int) -> None:
         while len(graph.get_operations()) < operations:
             tf.no_op()
     metadata, options = v1.RunMetadata(), v1.RunOptions(output_partition_graphs=True)
-    with Session("", graph, v1.ConfigProto()) as session:
+    with RepeatingSession("", graph, v1.ConfigProto()) as session:
         session.run(same, {given: [[1, 2, 3], [4, 5, 6]]}, options=options, run_metadata=metadata)
     assert sum(node.op.endswith("Transpose") for part in metadata.partition_graphs for node in part.node) == left

@@ -10,7 +10,7 @@ import pytest
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable
-from ps_train.cluster.sessions.calls import LostConnectionError, Session, SessionGroup
+from ps_train.cluster.sessions.calls import LostConnectionError, RepeatingSession, SessionGroup
 from ps_train.cluster.sessions.server import session_config
 from ps_train.config.job import Task
 from tests.support.cluster import InProcessCluster
@@ -32,7 +32,7 @@ def test_a_wait_for_a_checkpoint_that_is_never_written_is_given_up(
     monkeypatch.setattr(cluster.checkpoints, "_write", lambda *_: silent.wait(60))
     task, group = Task("worker", 0), SessionGroup()
     config = session_config(Cluster.of(cluster.job), task, cluster.job)
-    session = Session(cluster.targets[0], cluster.steps[0].graph, config, group)
+    session = RepeatingSession(cluster.targets[0], cluster.steps[0].graph, config, group)
     group.add(session)
     ended = threading.Event()
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ps_train import serving
 from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
-from ps_train.saved.deltas.chain import Chain
+from ps_train.saved.deltas.chain import DeltaChain
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
@@ -29,7 +29,7 @@ def test_ids_that_come_and_go_have_the_rows_of_the_newest_export(tmp_path: pathl
     (tmp_path / "model").mkdir()
     cluster.start()
     source, folder = DataSource(lambda: model.data("train", "")), prepare_export(str(tmp_path / "export"))
-    exports, chain = [], Chain(str(tmp_path / "model"))
+    exports, chain = [], DeltaChain(str(tmp_path / "model"))
     for _ in range(3):
         cluster.train(25)
         checkpoint = cluster.checkpoints.path(cluster.checkpoints.save(cluster.sessions[0]))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable
-from ps_train.cluster.sessions.calls import LostConnectionError, LostInputError, Session, SessionGroup
+from ps_train.cluster.sessions.calls import LostConnectionError, LostInputError, RepeatingSession, SessionGroup
 from ps_train.cluster.sessions.server import own_config, session_config
 from ps_train.config.job import Task
 from ps_train.training.loop.input import Input
@@ -42,7 +42,7 @@ def test_input_goes_on_where_it_was_when_the_session_that_read_it_is_closed_whil
     read: list[int] = []
     for _ in range(8):
         group = SessionGroup()
-        session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
+        session = RepeatingSession(cluster.targets[0], step.graph, session_config(known, task, job), group)
         group.add(session)
         for _ in range(5):
             label = session.run(step.worker.batches.labels)[0]
@@ -88,7 +88,7 @@ def test_an_input_that_was_waited_for_in_a_call_that_was_cancelled_is_not_taken_
     POOL.keep(source)
 
     def loop_in(group: SessionGroup) -> Callable[[], str]:
-        session = Session(cluster.targets[0], step.graph, session_config(known, task, job), group)
+        session = RepeatingSession(cluster.targets[0], step.graph, session_config(known, task, job), group)
         group.add(session)
         return lambda: TrainingLoop("worker:0", step, pace_for(cluster), lambda: False, 0).run(LoopSession(session))
 

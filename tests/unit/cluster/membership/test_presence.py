@@ -13,12 +13,12 @@ from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership import presence as module
 from ps_train.cluster.membership.connect import NotReadyError
-from ps_train.cluster.membership.presence import JobEndDetector, Limits, ScriptPresence, wait_for_end
+from ps_train.cluster.membership.presence import AbsenceLimits, JobEndDetector, ScriptPresence, wait_for_end
 from ps_train.cluster.membership.records import TaskState, TaskStatus, task_key
 from tests.support.processes import eventually
 from tests.support.statuses import task_status
 
-LIMITS = Limits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
+LIMITS = AbsenceLimits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
 TRAINING, LEFT, FAILED, SERVING = TaskState.TRAINING, TaskState.LEFT, TaskState.FAILED, TaskState.SERVING
 
 
@@ -236,5 +236,5 @@ class EndingPs:
 
 def test_a_task_that_only_serves_ends_when_the_ps_of_its_job_has_ended():
     store = EndingPs()
-    reason = wait_for_end(store, JobEndDetector(["worker:0"], Limits(), time.monotonic()), 0.01, lost_secs=0.1)
+    reason = wait_for_end(store, JobEndDetector(["worker:0"], AbsenceLimits(), time.monotonic()), 0.01, lost_secs=0.1)
     assert reason == "ps:0 (a:1) has ended" and store.calls > 5

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from ps_train.cluster.membership.records import Aggregator, TaskState, aggregator_key, task_key
-from ps_train.cluster.membership.succession import Choice, Succession
+from ps_train.cluster.membership.succession import NextAction, Succession
 from tests.support.statuses import task_status
 
 LEASE = 10.0
@@ -42,46 +42,46 @@ def rack() -> Rack:
 
 def test_a_free_role_is_taken(rack):
     rack.role = None
-    assert rack.pass_secs(1).decide() == Choice.CLAIM
+    assert rack.pass_secs(1).decide() == NextAction.CLAIM
     assert rack.me.role is None and rack.me.is_over("first")
 
 
 def test_a_living_aggregator_is_used_when_it_is_ready(rack):
-    assert rack.pass_secs(30).decide() == Choice.USE
+    assert rack.pass_secs(30).decide() == NextAction.USE
     assert not rack.me.is_over("first")
     rack.role = dataclasses.replace(rack.role, is_ready=False)
-    assert rack.pass_secs(1).decide() == Choice.WAIT
+    assert rack.pass_secs(1).decide() == NextAction.WAIT
 
 
 def test_a_silent_aggregator_is_replaced_after_its_lease_and_not_before(rack):
     rack.beats = False
-    assert rack.pass_secs(10).decide() == Choice.USE and not rack.me.is_over("first")
-    assert rack.pass_secs(1).decide() == Choice.CLAIM and rack.me.is_over("first")
+    assert rack.pass_secs(10).decide() == NextAction.USE and not rack.me.is_over("first")
+    assert rack.pass_secs(1).decide() == NextAction.CLAIM and rack.me.is_over("first")
 
 
 def test_one_without_any_record_is_replaced_after_the_same_time(rack):
     rack.present = False
-    assert rack.pass_secs(10).decide() == Choice.USE
-    assert rack.pass_secs(2).decide() == Choice.CLAIM
+    assert rack.pass_secs(10).decide() == NextAction.USE
+    assert rack.pass_secs(2).decide() == NextAction.CLAIM
 
 
 @pytest.mark.parametrize("state", [TaskState.LEFT, TaskState.FAILED])
 def test_one_that_has_left_is_replaced_at_once(rack, state):
     rack.holder = dataclasses.replace(rack.holder, state=state)
-    assert rack.pass_secs(1).decide() == Choice.CLAIM
+    assert rack.pass_secs(1).decide() == NextAction.CLAIM
 
 
 def test_another_process_of_the_same_task_does_not_have_the_role(rack):
     rack.holder = dataclasses.replace(rack.holder, process_id="two", state=TaskState.PREPARING)
-    assert rack.pass_secs(1).decide() == Choice.USE, "the former process may still live"
+    assert rack.pass_secs(1).decide() == NextAction.USE, "the former process may still live"
     rack.holder = dataclasses.replace(rack.holder, state=TaskState.STARTING)
-    assert rack.pass_secs(1).decide() == Choice.CLAIM
+    assert rack.pass_secs(1).decide() == NextAction.CLAIM
 
 
 @pytest.mark.parametrize("state", [TaskState.RECOVERING, TaskState.WAITING, TaskState.INPUT_ENDED])
 def test_one_that_makes_no_steps_itself_keeps_the_role(rack, state):
     rack.holder = dataclasses.replace(rack.holder, state=state)
-    assert rack.pass_secs(5).decide() == Choice.USE
+    assert rack.pass_secs(5).decide() == NextAction.USE
 
 
 def test_a_new_term_ends_the_sessions_of_the_one_before(rack):
@@ -92,8 +92,8 @@ def test_a_new_term_ends_the_sessions_of_the_one_before(rack):
 def test_an_aggregator_that_lost_its_session_begins_a_new_term(rack):
     rack.role = dataclasses.replace(rack.role, process_id="me")
     rack.holder = dataclasses.replace(rack.holder, process_id="me")
-    assert rack.pass_secs(1).decide("first") == Choice.CLAIM
-    assert rack.me.decide("another") == Choice.USE
+    assert rack.pass_secs(1).decide("first") == NextAction.CLAIM
+    assert rack.me.decide("another") == NextAction.USE
 
 
 def test_the_death_of_the_one_before_does_not_end_the_new_term(rack):
@@ -107,5 +107,5 @@ def test_time_in_which_no_record_could_be_read_does_not_count(rack):
     rack.beats = False
     rack.pass_secs(5)
     rack.now += 60
-    assert rack.pass_secs(1).decide() == Choice.USE
-    assert rack.pass_secs(6).decide() == Choice.CLAIM
+    assert rack.pass_secs(1).decide() == NextAction.USE
+    assert rack.pass_secs(6).decide() == NextAction.CLAIM

@@ -8,11 +8,11 @@ import sys
 PROGRAM = """
 import threading, time
 import tensorflow as tf, tensorflow.compat.v1 as v1
-from ps_train.cluster.sessions.calls import Session
+from ps_train.cluster.sessions.calls import RepeatingSession
 graph = tf.Graph()
 with graph.as_default():
     work = tf.reduce_sum(tf.linalg.matmul(tf.random.uniform([300, 300]), tf.random.uniform([300, 300])))
-session, begun = Session("", graph, v1.ConfigProto()), threading.Event()
+session, begun = RepeatingSession("", graph, v1.ConfigProto()), threading.Event()
 def loop():
     while True:
         session.run(work)

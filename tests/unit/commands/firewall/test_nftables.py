@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.commands.firewall import nftables
-from ps_train.commands.firewall.nftables import Table
+from ps_train.commands.firewall.nftables import FirewallTable
 from ps_train.commands.firewall.rules import removal
 
 FAKE = """#!/bin/sh
@@ -30,11 +30,11 @@ def fake_nft(tmp_path, monkeypatch):
 
 
 def test_one_process_has_a_table_until_it_releases_it(tmp_path):
-    first, second = Table("ps_train_x"), Table("ps_train_x")
+    first, second = FirewallTable("ps_train_x"), FirewallTable("ps_train_x")
     first.claim()
     with pytest.raises(ConfigError, match=f"process {os.getpid()} applies the rules of this job"):
         second.claim()
-    Table("ps_train_y").claim()
+    FirewallTable("ps_train_y").claim()
     first.release()
     second.claim()
     second.release()
@@ -42,7 +42,7 @@ def test_one_process_has_a_table_until_it_releases_it(tmp_path):
 
 
 def test_rules_go_to_nft_and_its_refusal_is_one_line(tmp_path):
-    table = Table("ps_train_x")
+    table = FirewallTable("ps_train_x")
     table.load("table inet ps_train_x {}\n")
     assert (tmp_path / "loaded").read_text() == "table inet ps_train_x {}\n" and table.is_there()
     table.remove()
@@ -60,4 +60,4 @@ def test_a_missing_program_is_said_with_its_package(fake_nft, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(nftables, "_ALSO_IN", "")
     with pytest.raises(ConfigError, match="install nftables"):
-        Table("ps_train_x").claim()
+        FirewallTable("ps_train_x").claim()

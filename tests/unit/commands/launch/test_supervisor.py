@@ -12,7 +12,7 @@ import pytest
 
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
-from ps_train.commands.launch.supervisor import GRACE_SECS, Supervisor
+from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
 from tests.support.processes import eventually
 
 IGNORES = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
@@ -24,7 +24,7 @@ def start(code: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", code], text=True, **pipes)
 
 
-class Job(Supervisor):
+class Job(ChildSupervisor):
     """Its first failure begins a shutdown of half a second."""
 
     def __init__(self) -> None:

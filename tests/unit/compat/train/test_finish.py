@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.membership.presence import AbsenceLimits
 from ps_train.cluster.membership.records import TaskState, new_task_status, task_key
 from ps_train.compat.train import finish
 from ps_train.compat.train.monitored_session import MonitoredTrainingSession
@@ -18,7 +18,7 @@ from ps_train.compat.train.server import ScriptCluster
 from ps_train.compat.train.stop_at_step import StopAtStepHook
 
 WORKERS = {"ps": {0: "a:1"}, "worker": {0: "b:1", 1: "c:1"}}
-QUICK = Limits(absent_secs=0.5, finish_secs=0.5)
+QUICK = AbsenceLimits(absent_secs=0.5, finish_secs=0.5)
 
 
 class Board:
@@ -93,7 +93,7 @@ def test_a_worker_that_makes_no_step_or_never_comes_is_not_waited_for_longer(tmp
 
 @pytest.mark.parametrize("case", ["ended", "left", "gone", "last step"])
 def test_there_is_no_wait_for_a_worker_that_has_ended_or_after_the_last_step(tmp_path, board_of, caplog, case):
-    limits = Limits(absent_secs=1000, finish_secs=1000)
+    limits = AbsenceLimits(absent_secs=1000, finish_secs=1000)
     states = {"ended": TaskState.INPUT_ENDED, "left": TaskState.LEFT}
     board_of(states.get(case, TaskState.TRAINING), limits).gone = case == "gone"
     assert train(tmp_path, hooks=[StopAtStepHook(last_step=3)] if case == "last step" else []) == 3

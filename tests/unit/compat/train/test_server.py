@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import UnreachableError
 from ps_train.cluster.membership.connect import NotReadyError
-from ps_train.cluster.membership.presence import Limits, ScriptPresence
+from ps_train.cluster.membership.presence import AbsenceLimits, ScriptPresence
 from ps_train.compat.train import server as module
 from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.server import ScriptCluster, ScriptTask, Server, current_task, num_workers, session_config
@@ -82,7 +82,7 @@ def test_a_task_that_has_ended_is_not_waited_for(monkeypatch):
     hosts = {"ps": {}, "worker": {0: "a:1"}, "master": {0: "b:1"}}
     monkeypatch.setattr(module, "check_reachable", refuse)
     monkeypatch.setattr(ScriptPresence, "has_ended", lambda presence, task: task == "worker:0")
-    task = ScriptTask("grpc://b:1", ScriptCluster(hosts, "master", 0), Limits(startup_secs=600))
+    task = ScriptTask("grpc://b:1", ScriptCluster(hosts, "master", 0), AbsenceLimits(startup_secs=600))
     task.presence.leave()
     with pytest.raises(UnreachableError, match=r"worker:0 \(a:1\), on which the graph places work, has ended"):
         task.wait_for(["/job:worker"])

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
-from ps_train.cluster.membership.presence import Limits
+from ps_train.cluster.membership.presence import AbsenceLimits
 from ps_train.cluster.membership.records import TaskState, new_task_status, task_key
 from ps_train.compat.train import sessions
 from ps_train.compat.train.server import ScriptCluster
@@ -83,7 +83,7 @@ def wait_with(monkeypatch):
         presence = types.SimpleNamespace(connected_store=lambda index: store, announce=states.append)
         hosts = {"ps": {0: "a:1"}, "chief": {0: "b:1"}, "worker": {0: "c:1"}}
         cluster = ScriptCluster(hosts, "worker", 0)
-        task = types.SimpleNamespace(target="grpc://c:1", cluster=cluster, presence=presence, limits=Limits())
+        task = types.SimpleNamespace(target="grpc://c:1", cluster=cluster, presence=presence, limits=AbsenceLimits())
         monkeypatch.setattr(sessions, "current_task", lambda: task)
         with tf.Graph().as_default():
             v1.get_variable("w", [], initializer=v1.zeros_initializer())

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from ps_train.cluster.membership.presence import JobEndDetector, Limits
+from ps_train.cluster.membership.presence import AbsenceLimits, JobEndDetector
 from ps_train.cluster.membership.records import TaskState
 from ps_train.compat.train import sync_leader
 from ps_train.compat.train.sync_leader import Monitor
@@ -19,7 +19,7 @@ def monitor(monkeypatch):
     """A monitor whose thread does not run, and the workers that it found gone."""
     monkeypatch.setattr(Monitor, "_look_until_stopped", lambda self: None)
     gone = []
-    detector = JobEndDetector([], Limits(), 0.0)
+    detector = JobEndDetector([], AbsenceLimits(), 0.0)
     presence = types.SimpleNamespace(is_gone=lambda status: detector.is_gone(status, time.monotonic()))
     return Monitor(presence, ["worker:1", "worker:2"], gone.append), gone
 

@@ -8,14 +8,14 @@ import json
 import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from ps_train.observe.profile.trace_file import Row, write_trace
+from ps_train.observe.profile.trace_file import TraceEvent, write_trace
 
 BASE = 1_795_000_000_000_000_000
 ROWS = [
-    Row("worker:1", "1 calls", "step 8", BASE, BASE + 90_000, {}),
-    Row("ps:0", "receive", "concat from worker:1", BASE + 30_000, BASE + 50_500, {"part": "push"}),
-    Row("ps:0", "receive", "other from worker:1", BASE + 40_000, BASE + 60_000, {"part": "push"}),
-    Row("ps:0", "receive", "later", BASE + 50_500, BASE + 70_000, {"part": "push"}),
+    TraceEvent("worker:1", "1 calls", "step 8", BASE, BASE + 90_000, {}),
+    TraceEvent("ps:0", "receive", "concat from worker:1", BASE + 30_000, BASE + 50_500, {"part": "push"}),
+    TraceEvent("ps:0", "receive", "other from worker:1", BASE + 40_000, BASE + 60_000, {"part": "push"}),
+    TraceEvent("ps:0", "receive", "later", BASE + 50_500, BASE + 70_000, {"part": "push"}),
 ]
 
 

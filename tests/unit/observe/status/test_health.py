@@ -11,7 +11,7 @@ import ps_train
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.config.validators import HEALTH_RULES, parse_limits
-from ps_train.observe.status.health import RULES, Limits, findings, warnings
+from ps_train.observe.status.health import RULES, HealthLimits, findings, warnings
 from tests.support.job_status import a_status, job_of, step_time
 
 DOCS = pathlib.Path(ps_train.__file__).parents[1] / "docs"
@@ -19,7 +19,7 @@ BOTH = ("worker:0", "worker:1")
 
 
 def found(status, limits="", **fields):
-    return findings(status, job_of(**fields), Limits.parse(limits))
+    return findings(status, job_of(**fields), HealthLimits.parse(limits))
 
 
 def warned(status, limits="", **fields):

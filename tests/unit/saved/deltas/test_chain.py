@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.saved.deltas import chain as chains
 from ps_train.saved.deltas.applying import apply_deltas
-from ps_train.saved.deltas.chain import Chain
+from ps_train.saved.deltas.chain import DeltaChain
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.deltas.way import Link, way
 from ps_train.saved.values import open_saved
@@ -48,7 +48,7 @@ def test_a_chain_that_leads_back_is_followed_from_all_its_checkpoints(tmp_path: 
     directory, copies = tmp_path / "run", tmp_path / "copies"
     directory.mkdir()
     copies.mkdir()
-    chain, expected = Chain(str(directory)), {}
+    chain, expected = DeltaChain(str(directory)), {}
     for step in (1, 5, 9):
         expected[step] = save(directory, step)
         assert chain.extend() and not chain.extend()
@@ -60,7 +60,7 @@ def test_a_chain_that_leads_back_is_followed_from_all_its_checkpoints(tmp_path: 
     for path in copies.glob("model.ckpt-5.*"):
         shutil.copy(path, directory)
     chain.close()
-    chain = Chain(str(directory))  # the run has fallen back to step 5
+    chain = DeltaChain(str(directory))  # the run has fallen back to step 5
     assert chain.extend().endswith("000003") and np.array_equal(applied(directory), expected[5])
     for path in copies.glob("model.ckpt-5.*"):  # the same checkpoint is written again
         (directory / path.name).unlink()
@@ -79,7 +79,7 @@ def test_a_chain_that_leads_back_is_followed_from_all_its_checkpoints(tmp_path: 
 
 @pytest.mark.parametrize("kind", ["cut", "flipped", "another"])
 def test_a_damaged_kept_checkpoint_is_made_again_from_the_chain(tmp_path: pathlib.Path, kind: str) -> None:
-    chain, expected = Chain(str(tmp_path)), {}
+    chain, expected = DeltaChain(str(tmp_path)), {}
     for step in (1, 5, 9):
         expected[step] = save(tmp_path, step)
         assert chain.extend()
@@ -96,7 +96,7 @@ def test_a_damaged_kept_checkpoint_is_made_again_from_the_chain(tmp_path: pathli
             (kept.parent / path.name).unlink()
             shutil.copy(path, kept.parent)
     expected[12] = save(tmp_path, 12)
-    chain = Chain(str(tmp_path))
+    chain = DeltaChain(str(tmp_path))
     assert chain.extend().endswith("000003") and np.array_equal(applied(tmp_path), expected[12])
     manifests = [read_manifest(str(path)) for path in sorted((tmp_path / "deltas").glob("0*"))]
     assert [one.next.hash for one in manifests[:-1]] == [one.base.hash for one in manifests[1:]]
@@ -104,7 +104,7 @@ def test_a_damaged_kept_checkpoint_is_made_again_from_the_chain(tmp_path: pathli
 
 
 def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> None:
-    chain = Chain(str(tmp_path))
+    chain = DeltaChain(str(tmp_path))
     assert chain.extend() == "" and chain.last == -1
     save(tmp_path, 1)
     assert chain.extend().endswith("base") and chain.extend() == ""
@@ -121,14 +121,14 @@ def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> 
 
     for name in ("make_delta", "_keep_only"):  # before a delta has its name, and after it
         expected = save(tmp_path, 9)
-        chain = Chain(str(tmp_path))
+        chain = DeltaChain(str(tmp_path))
         before = chain.last
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(*((chains, name) if name == "make_delta" else (Chain, name)), killed)
+            patch.setattr(*((chains, name) if name == "make_delta" else (DeltaChain, name)), killed)
             chain.extend()
         chain.close()
         (tmp_path / "deltas" / f"{before + 1:06}.1.new").mkdir()
-        chain = Chain(str(tmp_path))
+        chain = DeltaChain(str(tmp_path))
         assert chain.last == before + (name == "_keep_only")
         assert bool(chain.extend()) == (name == "make_delta")
         chain.close()
@@ -137,7 +137,7 @@ def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> 
 
     shutil.rmtree(tmp_path / "deltas/.checkpoints")
     expected = save(tmp_path, 3)  # a run that was rolled back
-    chain = Chain(str(tmp_path))
+    chain = DeltaChain(str(tmp_path))
     chain.extend()
     chain.close()
     assert np.array_equal(applied(tmp_path), expected)
@@ -148,4 +148,4 @@ def test_a_chain_goes_on_after_any_end_of_its_process(tmp_path, monkeypatch) -> 
     shutil.rmtree(tmp_path / "deltas/.checkpoints")
     shutil.rmtree(tmp_path / "deltas/000002")
     with pytest.raises(ConfigError, match="to begin another chain"):
-        Chain(str(tmp_path))
+        DeltaChain(str(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import Cast
-from ps_train.engine.transport.codecs.codec import Chain
+from ps_train.engine.transport.codecs.codec import CodecChain
 from ps_train.engine.transport.codecs.int8 import Int8
 from ps_train.engine.transport.codecs.top_k import TopK
 from tests.support.codecs import UsedCodec
@@ -18,6 +18,6 @@ from tests.support.codecs import UsedCodec
 def test_the_largest_values_arrive_rounded(second, error, length):
     vector = np.random.default_rng(1).normal(size=length).astype(np.float32)
     whole = UsedCodec(TopK(0.1), length)(vector)
-    decoded = UsedCodec(Chain(TopK(0.1), second), length)(vector)
+    decoded = UsedCodec(CodecChain(TopK(0.1), second), length)(vector)
     assert np.abs(decoded - whole).max() <= np.abs(whole).max() * error
     assert np.array_equal(np.flatnonzero(decoded), np.flatnonzero(whole))
