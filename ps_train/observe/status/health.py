@@ -1,6 +1,6 @@
 """Rules of health: each measures one thing, has a limit, and knows what to do about it.
 
-    findings(status, job, HealthLimits.parse("sync_share:0.3"))  # the "health" of docs/WATCHING.md, in the order of RULES
+    findings(status, job, HealthLimits.parse("sync_share:0.3"))  # in the order of RULES; see docs/WATCHING.md
 
 A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/WATCHING.md explains each.
 """
