@@ -232,7 +232,7 @@ def test_without_the_right_or_the_program_there_is_one_line(processes, network):
     assert process.wait(60) == 2, process.output
     assert "not permitted" in process.output and "as root" in process.output and len(process.lines) == 1
     no_nft = "from ps_train.base.console import Console\n"
-    no_nft += "from ps_train.commands.firewall import command as firewall, nftables\nimport sys\n"
+    no_nft += "from ps_train.commands.firewall import firewall, nftables\nimport sys\n"
     no_nft += "nftables._ALSO_IN = ''; sys.exit(firewall.main(sys.argv[1:], Console(sys.stdout, sys.stderr)))"
     process = processes.command(
         [*network[0].prefix, "env", "PATH=/nowhere", sys.executable, "-c", no_nft, *LISTS, "--apply"]

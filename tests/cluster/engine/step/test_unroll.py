@@ -14,7 +14,7 @@ from ps_train import Arrays
 from ps_train.modeling.model import Model, make_optimizer
 from ps_train.training.loop.loop import LoopExit
 from tests.cluster.engine.transport.test_vocabulary import passing
-from tests.cluster.engine.updates.test_bounded import Recorded
+from tests.cluster.engine.updates.modes.test_bounded import Recorded
 from tests.cluster.test_modes import MODES, every_mode
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long

@@ -12,7 +12,7 @@ import pytest
 from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import InterfaceAddress
-from ps_train.commands.firewall import firewall as firewall
+from ps_train.commands.firewall import firewall
 from ps_train.commands.firewall.firewall import RuleSource, main
 from ps_train.config import flags
 

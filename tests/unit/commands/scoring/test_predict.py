@@ -153,7 +153,8 @@ def test_the_same_command_goes_on_after_sigkill_with_any_number_of_processes(
     program = (
         "import os, signal, sys\n"
         "from ps_train.base.console import Console\n"
-        "from ps_train.commands.scoring import predict, resumable, results\n"
+        "from ps_train.commands.scoring import predict\n"
+        "from ps_train.saved.scoring import resumable\n"
         "resumable._CHUNK_ROWS = 32\n"
         "rename, left = os.replace, [int(sys.argv.pop(1))]\n"
         "def counted(*paths):\n"

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.cluster.engine.updates.test_sync_rounds import after_update, arrived, made, step
 
+from tests.cluster.engine.updates.modes.test_sync_rounds import after_update, arrived, made, step
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.models import Linear
 from tests.support.processes import eventually
