@@ -140,7 +140,7 @@ def _first_good(model_dir: pathlib.Path) -> tuple[int, float] | None:
     from ps_train.data.pipeline import DataSource
     from ps_train.engine.run_directory.run_checkpoints import checkpoints_in
     from ps_train.models.digits import Digits
-    from ps_train.training.tasks.export_model import score
+    from ps_train.training.duties.export_model import score
 
     model = Digits()
     source = DataSource(lambda: model.data("test", ""))

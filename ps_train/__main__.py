@@ -193,8 +193,8 @@ def _check_model(job: Job) -> int:
     from ps_train.config.file_systems import check_file_systems
     from ps_train.modeling.model import load_model
     from ps_train.saved.export.export import prepare_export
-    from ps_train.training.tasks.model_directory import check_model_dir
-    from ps_train.training.tasks.warm_starts import open_warm_start
+    from ps_train.training.joining.model_directory import check_model_dir
+    from ps_train.training.joining.warm_starts import open_warm_start
 
     load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)

@@ -47,7 +47,7 @@ class RackPlace:
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """The racks of a job's workers.
+    """The racks of a job's workers; without names for a job without racks.
 
     Attributes:
       names: names of the racks with workers, in the order of their first worker.
@@ -65,6 +65,11 @@ class Topology:
         tasks = [str(task) for task in cluster.replicas()]
         names = tuple(dict.fromkeys(racks[task] for task in tasks))
         return cls(names, tuple(tuple(task for task in tasks if racks[task] == name) for name in names), dict(racks))
+
+    @property
+    def is_flat(self) -> bool:
+        """True for a job without racks, and where they are not known."""
+        return not self.names
 
     def place(self, task: Task) -> RackPlace:
         """Returns the place of a worker."""
@@ -145,14 +150,18 @@ def racks_of_file(job: Job, cluster: Cluster) -> dict[str, str]:
     return racks
 
 
-def known_topology(job: Job, task: Task, cluster: Cluster) -> Topology | None:
-    """Returns the topology of a job with a `rack_file`; None without one.
+FLAT = Topology((), (), {})
+"""No racks."""
+
+
+def known_topology(job: Job, task: Task, cluster: Cluster) -> Topology:
+    """Returns the topology of a job with a `rack_file`; FLAT without one.
 
     Raises:
       ConfigError: the file is not valid, lacks a task, or contradicts the task's own `rack`.
     """
     if not job.rack_file:
-        return None
+        return FLAT
     racks = racks_of_file(job, cluster)
     if job.rack and racks.get(str(task), job.rack) != job.rack:
         raise ConfigError(

@@ -16,7 +16,7 @@ from ps_train.base.errors import SaveError
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.values import open_saved
-from ps_train.training.tasks.delta_writer import DeltaWriter
+from ps_train.training.duties.delta_writer import DeltaWriter
 from tests.process.test_warm_start import FLAGS, MODEL
 from tests.support.checkpoints import write_checkpoint
 from tests.support.processes import Processes, eventually

@@ -13,7 +13,7 @@ from benchmarks.processes import free_ports
 from ps_train.base.errors import UnreachableError
 from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, aggregator_key, task_key
 from ps_train.config.job import Job
-from ps_train.training.loop.rack import RackMember
+from ps_train.training.duties.rack_member import RackMember
 from tests.process.test_status import address_of, get
 from tests.support.long import long
 from tests.support.processes import Process, Processes, TestCluster, eventually

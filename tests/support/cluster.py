@@ -33,7 +33,7 @@ from ps_train.engine.variables.trace import trace
 from ps_train.engine.variables.variables import OF_PS
 from ps_train.modeling.model import Model
 from ps_train.saved.warm_start.initial_values import InitialValues
-from ps_train.training.loop.recovery import make_savers
+from ps_train.training.duties.recovery import make_savers
 from tests.support.processes import eventually
 from tests.support.servers import POOL
 

@@ -116,7 +116,6 @@ class Heartbeat(Presence):
     Attributes:
       ps_liveness: the liveness, process and generation of each ps.
       stop_request: the first request to end the job early; None until there is one.
-      observe: called with the index of a ps and its records whenever they were read.
       is_trained: True once the chief has ended the training, so that no further steps are made.
       is_ending: True once the training is over for all tasks.
     """
@@ -138,13 +137,20 @@ class Heartbeat(Presence):
         self._answered = [time.monotonic()] * len(stores)
         self.stop_request: StopRequest | None = None
         self.is_trained = self.is_ending = False
-        self.observe: Callable[[int, Mapping[str, str]], None] = lambda index, found: None
+        self._readers: list[Callable[[int, Mapping[str, str]], None]] = []
         self.ps_liveness = PsLiveness(names, [store.incarnation for store in stores], job.recovery_timeout_secs)
 
     def start(self) -> None:
         """Starts one daemon thread for each ps."""
         self._answered = [time.monotonic()] * len(self._stores)
         super().start()
+
+    def subscribe(self, read: Callable[[int, Mapping[str, str]], None]) -> None:
+        """Calls `read` from now on with the index of a ps and its records whenever they were read.
+
+        It is called after the monitor, in the thread of that ps, which it must not keep waiting.
+        """
+        self._readers.append(read)
 
     @property
     def process_id(self) -> str:
@@ -187,7 +193,8 @@ class Heartbeat(Presence):
             self._monitor.extend_deadlines(asked - self._answered[0])
         self._read_records(index, found, asked)
         self._react(found, from_first_ps=index == 0)
-        self.observe(index, found)
+        for read in self._readers:
+            read(index, found)
         self._answered[index] = time.monotonic()
 
     def has_failed(self, index: int, error: PsTrainError) -> bool:

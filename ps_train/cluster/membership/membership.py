@@ -31,17 +31,10 @@ class MembershipMonitor:
       job: the job's settings.
       cluster: gives the declared and the possible replicas.
       now: seconds of a monotonic clock.
-      run: runs a function that calls the ps.  It returns at once, since the caller must not wait for a silent ps.
-
-    Attributes:
-      remove_replica: a function set when there is a session.  It takes a replica's index and makes no step wait for
-        that replica.  It returns False where that was not possible.
-      awaited: a function set together with `remove_replica`.  It returns the global step and the indices of the
-        replicas that others wait for, or None where they are not known now.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, now: float, run: Callable[[Callable[[], None]], object]) -> None:
-        self._job, self._run = job, run
+    def __init__(self, job: Job, cluster: Cluster, now: float) -> None:
+        self._job = job
         self._absent: Sequence[str] = ()
         self._tasks = [str(task) for task in cluster.possible_replicas()]
         declared = self._tasks[: cluster.num_replicas]
@@ -50,8 +43,6 @@ class MembershipMonitor:
         self._membership = Membership(
             declared, job.startup_timeout_secs, job.heartbeat_timeout_secs, now, job.is_elastic
         )
-        self.remove_replica: Callable[[int], object] | None = None
-        self.awaited: Callable[[], tuple[int, list[int]] | None] | None = None
         self._stall, self._asked, self._is_over = StallDetector(_STALL_SECS), now, False
 
     def present(self) -> list[str]:
@@ -67,7 +58,7 @@ class MembershipMonitor:
         self._membership.extend_deadlines(secs)
 
     def update(self, statuses: Iterable[TaskStatus], now: float) -> PsTrainError | None:
-        """Logs the changes and begins what follows from them; returns an error if too few workers remain."""
+        """Logs the changes; returns an error if too few workers remain."""
         changes = self._membership.update(statuses, now)
         for change in changes:
             kind = event("joined" if change.present else "lost", change.task)
@@ -76,30 +67,37 @@ class MembershipMonitor:
         self._is_over |= error is not None
         if not self._is_over:  # else a step that waits for a lost replica would go on while the chief saves
             self._absent = self._membership.absent
-            self._run(lambda: self._ask_who_is_awaited(now))
         return error
 
-    def _ask_who_is_awaited(self, now: float) -> None:
-        self._remove_absent()
-        self._report_stall(now)
+    @property
+    def is_over(self) -> bool:
+        """True once too few workers remain."""
+        return self._is_over
 
-    def _remove_absent(self) -> None:
-        """Removes all absent replicas, at every update.
+    def care(
+        self, remove: Callable[[int], bool], awaited: Callable[[], tuple[int, list[int]] | None], now: float
+    ) -> None:
+        """Removes all absent replicas, and logs who holds up the others; called after every update.
 
         A ps may not have answered before, and a step of a replica thought dead may have arrived after all.  Once a ps
-        does not answer, the remaining replicas are left for the next update.
-        """
-        for task in self._absent:
-            if self.remove_replica is None or task not in self._absent:  # another thread replaces _absent
-                continue
-            if self.remove_replica(self._tasks.index(task)) is False:
-                return
+        does not answer, the remaining replicas are left for the next time.
 
-    def _report_stall(self, now: float) -> None:
-        if self.awaited is None or now - self._asked < _ASK_SECS:
+        Args:
+          remove: takes a replica's index and makes no step wait for that replica; returns False where that was not
+            possible.
+          awaited: returns the global step and the indices of the replicas that others wait for, or None where they are
+            not known now.
+          now: seconds of a monotonic clock.
+        """
+        if self._is_over:
+            return
+        for task in self._absent:
+            if task in self._absent and not remove(self._tasks.index(task)):  # another thread replaces _absent
+                break
+        if now - self._asked < _ASK_SECS:
             return
         self._asked = now
-        found = self.awaited()
+        found = awaited()
         if found is not None:
             line = self._stall.update(found[0], [self._tasks[index] for index in found[1]], now)
             if line is not None:

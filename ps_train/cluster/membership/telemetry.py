@@ -2,6 +2,7 @@
 
     source = TelemetrySource(recorder)                # in each task
     source.add(steps=8, examples=256.0)               # a worker, as it goes on
+    source.include(lambda: {"step_time": {"secs": 0.01}})
     record = source.read()                            # plain values for JSON, well below 4 KiB
 
     rates = Rates()                                   # in the chief, one for each task
@@ -79,16 +80,22 @@ class TelemetrySource:
     Attributes:
       steps: steps that the task has made.
       examples: examples that it has used.
-      step_time: returns the parts of the newest traced step; see `docs/WATCHING.md`.
-      stream: returns `lag`, for each partition of data without an end what is left to read and what was read, and
-        `lag_unit`; with cuts by event time also `late_rows` and `next_cut_ms`, 0 while none is chosen.
     """
 
     def __init__(self, recorder: Recorder | None = None) -> None:
         self._recorder, self._stats = recorder, ProcessStats()
         self.steps, self.examples = 0, 0.0
-        self.step_time: Callable[[], Mapping[str, float] | None] = lambda: None
-        self.stream: Callable[[], Mapping[str, Any]] = dict
+        self._others: list[Callable[[], Mapping[str, Any]]] = []
+
+    def include(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        """Adds what a part of the task measures; any thread.
+
+        Args:
+          read: returns some of these values: `step_time`, the parts of the newest traced step (`docs/WATCHING.md`);
+            `lag`, for each partition of data without an end what is left to read and what was read, with `lag_unit`;
+            with cuts by event time also `late_rows` and `next_cut_ms`, 0 while none is chosen.
+        """
+        self._others.append(read)
 
     def add(self, steps: int, examples: float) -> None:
         """Counts steps and examples of the worker."""
@@ -98,12 +105,11 @@ class TelemetrySource:
         """Returns the present measurements; never raises an OSError."""
         found: dict[str, Any] = {"uptime": time.monotonic(), "cores": available_cores(), **self._stats.read()}
         found |= {"steps": self.steps, "examples": self.examples, "memory_limit_bytes": memory_limit()}
-        if step_time := self.step_time():
-            found["step_time"] = dict(step_time)
-        stream = self.stream()
-        if lags := stream.get("lag"):
+        for read in self._others:
+            found |= read()
+        if lags := found.get("lag"):
             largest = sorted(lags, key=lambda partition: -lags[partition][0])[:_MOST_LAGS]
-            found |= {**stream, "lag": {partition: lags[partition] for partition in largest}}
+            found["lag"] = {partition: lags[partition] for partition in largest}
         if self._recorder is not None and (events := self._recorder.events()[-_NEWEST_EVENTS:]):
             found["events"] = with_ages(events, time.time())
         return found

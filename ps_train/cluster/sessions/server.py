@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import tensorflow as tf
@@ -121,8 +121,8 @@ def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
         pause *= 2
 
 
-def session_config(cluster: Cluster, task: Task, job: Job, rack: Address | None = None) -> v1.ConfigProto:
-    """Returns a session's view: all ps, the task itself, and the server of its rack if there is one.
+def session_config(cluster: Cluster, task: Task, job: Job, racks: Sequence[Address] = ()) -> v1.ConfigProto:
+    """Returns a session's view: all ps, the task itself, and the server of its rack if there is one in `racks`.
 
     It neither needs nor waits for any other worker.
     """
@@ -130,8 +130,8 @@ def session_config(cluster: Cluster, task: Task, job: Job, rack: Address | None 
     jobs = {"ps": {index: str(address) for index, address in enumerate(cluster.ps)}}
     job_name, index = _session_task(task, cluster)
     jobs.setdefault(job_name, {})[index] = str(cluster.address(task))
-    if rack is not None:
-        jobs[RACK_JOB] = {0: str(rack)}
+    if racks:
+        jobs[RACK_JOB] = {index: str(address) for index, address in enumerate(racks)}
     spec = v1.train.ClusterSpec(jobs)
     config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True

@@ -230,7 +230,7 @@ class Visit:
         found = measure_all(self._job, self.cluster, record, server, wait, names)
         if server is not None and self.cluster.ps_on_workers:
             self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
-        if topology is not None:
+        if not topology.is_flat:
             wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
             self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait))
         self._show(found)

@@ -31,9 +31,9 @@ from ps_train.engine.variables.variables import is_ps_device
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import prepare_export
-from ps_train.training.tasks.model_check import check_model
-from ps_train.training.tasks.model_directory import check_model_dir
-from ps_train.training.tasks.prepare import plan_of
+from ps_train.training.joining.model_check import check_model
+from ps_train.training.joining.model_directory import check_model_dir
+from ps_train.training.joining.prepare import plan_of
 
 _LARGE_IMBALANCE = 2.0
 _WORKER_COPIES = 3

@@ -19,8 +19,8 @@ from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.trace import trace
 from ps_train.modeling.model import load_model
 from ps_train.modeling.splits import training_source
-from ps_train.training.tasks.prepare import plan_of
-from ps_train.training.tasks.warm_starts import find_warm_start
+from ps_train.training.joining.prepare import plan_of
+from ps_train.training.joining.warm_starts import find_warm_start
 
 
 def dry_run(job: Job, console: Console) -> int:
@@ -35,7 +35,7 @@ def dry_run(job: Job, console: Console) -> int:
     source = training_source(model, job)
     variables = trace(model, source, job.min_batch_size, job.seed)
     found = find_warm_start(job, variables, job.model_dir)
-    if found is None:
+    if not found:
         console.line(
             f"{job.model_dir} has checkpoints: the run goes on, and {described(job, 'warm_start')} is not used"
         )
@@ -45,7 +45,7 @@ def dry_run(job: Job, console: Console) -> int:
     spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief, cluster))
     step = build_train_step(spec)
     with step.graph.as_default():
-        warm = found.made(job, step.ps.entries, device_of(chief, cluster))
+        warm = found[0].made(job, step.ps.entries, device_of(chief, cluster))
     for line in warm.report().splitlines():
         console.line(line)
     return EXIT_DONE

@@ -45,8 +45,8 @@ from ps_train.data.pipeline import training_batches
 from ps_train.engine.checkpoint.files import saved_step
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import warn_of_gradients
+from ps_train.training.joining.prepare import BuiltStep, Prepared, prepare, prepare_known
 from ps_train.training.tasks import ps, worker
-from ps_train.training.tasks.prepare import Prepared, prepare, prepare_known
 
 log = logging.getLogger(__name__)
 
@@ -105,15 +105,15 @@ def _train(program: Program, servers: contextlib.AbstractContextManager[None]) -
     job = job_of(program.config, program.model_dir, program.max_steps, survey)
     task = task_of(program.config)
     is_chief = task == Cluster.of(job).chief
-    prepared = _prepared_as_surveyed(program, survey, job, task)
-    if prepared is None:
-        prepared = _prepared(CapturedModel(program, survey, is_chief), job, task)
+    given = _prepared_as_surveyed(program, survey, job, task)
+    if given is None:
+        given = _prepared(CapturedModel(program, survey, is_chief), job, task), None
     if is_chief and survey.has_initial_values and not run_checkpoints(program.model_dir):
         write_initial_checkpoint(program)
     raised: BaseException | None = None
     try:
         with servers:
-            _end_with(worker.run(job, task, _console(), prepared))
+            _end_with(worker.run(job, task, _console(), given))
     except UserCodeError as error:
         raised = error.__cause__
     except CaptureError as error:  # the tasks have begun: nothing else can begin in their place
@@ -125,8 +125,10 @@ def _train(program: Program, servers: contextlib.AbstractContextManager[None]) -
     return saved_step(program.model_dir)
 
 
-def _prepared_as_surveyed(program: Program, survey: Survey, job: Job, task: Task) -> Prepared | None:
-    """Returns the task with the graph of its step, for which the survey has found the variables; None if a trace must.
+def _prepared_as_surveyed(
+    program: Program, survey: Survey, job: Job, task: Task
+) -> tuple[Prepared, BuiltStep | None] | None:
+    """Returns the task and the graph of its step, for which the survey has found the variables; None if a trace must.
 
     A model_fn that uses values in other ways than variables fails here.  The trace then says why.
     """
@@ -134,13 +136,13 @@ def _prepared_as_surveyed(program: Program, survey: Survey, job: Job, task: Task
         return None
     model = CapturedModel(program, survey, task == Cluster.of(job).chief)
     try:
-        prepared = prepare_known(job, task, model, survey.variables)
+        known = prepare_known(job, task, model, survey.variables)
         model.check_made(survey.variables)
     except Exception as error:
         log.debug("the model is traced, since its step cannot be built as surveyed: %s", describe(error))
         return None
     warn_of_gradients(survey.variables)
-    return prepared
+    return known
 
 
 def _prepared(model: CapturedModel, job: Job, task: Task) -> Prepared:

@@ -35,10 +35,12 @@ class Reader(abc.ABC):
     Attributes:
       count: number of shards.
       name: identifies the layout; cursors are comparable only between equal names.
+      is_endless: True if the shards are partitions of data without an end.
     """
 
     count: int
     name: str
+    is_endless = False
 
     @abc.abstractmethod
     def length(self, assignment: Assignment) -> int | None:
@@ -142,6 +144,8 @@ class PartitionReader(Reader):
     An assignment is one batch, whose rows have been read before.  A cursor is one more than an offset, and 0 before
     a partition is begun.
     """
+
+    is_endless = True
 
     def __init__(self, source: UnboundedSource) -> None:
         self.count, self.name = source.most_partitions, f"partitions_of_{source.name}"

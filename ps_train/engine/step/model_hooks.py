@@ -136,19 +136,3 @@ class _UsersHook(v1.train.SessionRunHook):
     def end(self, session: v1.Session) -> None:
         """Passes the call on."""
         self._call("end", session)
-
-
-NO_HOOKS = ModelHooks(Model(), print)
-"""The hooks of a worker before its graph is built."""
-
-
-def shard_hooks(
-    progress: tf.Tensor | None, report: Callable[[Sequence[int]], None] | None
-) -> list[v1.train.SessionRunHook]:
-    """Returns the hook that dynamic sharding needs, in a list that is empty without it.
-
-    Args:
-      progress: the progress of the step's batch under dynamic sharding, else None.
-      report: takes the value of `progress`.
-    """
-    return [ShardProgressHook(progress, report)] if progress is not None and report is not None else []

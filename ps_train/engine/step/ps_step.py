@@ -15,7 +15,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.shards.shard_batches import ShardedBatches
-from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.step.worker_step import WorkerStep
@@ -171,7 +170,7 @@ def _make_ownership(
     if assigned is None:
         return None
     variables = [on_ps.progress for on_ps in progress.values()]
-    seats = spec.replica.count if isinstance(assigned.reader, PartitionReader) else 0
+    seats = spec.replica.count if assigned.reader.is_endless else 0
     event_cuts = EventCutTable(assigned.count) if spec.job.save_event_secs else None
     return OwnershipTable(assigned.count, variables, global_step, seats, event_cuts)
 

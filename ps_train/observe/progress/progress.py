@@ -29,18 +29,13 @@ from ps_train.observe.progress.loss_trend import LossTrend
 log = logging.getLogger(__name__)
 
 
-def loss_scale_hooks(scale: tf.Tensor | None, task: str) -> list[v1.train.SessionRunHook]:
-    """Returns the hook in a list, which is empty without a scale.
+class LossScaleHook(v1.train.SessionRunHook):
+    """A hook that logs the changes of a worker's loss scale.
 
     Args:
-      scale: float32 scalar, the present loss scale of the worker.
+      scale: float32 scalar, the present one.
       task: the worker's name in the log.
     """
-    return [] if scale is None else [LossScaleHook(scale, task)]
-
-
-class LossScaleHook(v1.train.SessionRunHook):
-    """The hook; its arguments are those of `loss_scale_hooks`."""
 
     def __init__(self, scale: tf.Tensor, task: str) -> None:
         self._scale, self._task, self._last = scale, task, FIRST
@@ -100,6 +95,58 @@ class StepFetches:
         return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.counters})
 
 
+class EventFile:
+    """The event file of a run, for TensorBoard.  Any thread may write; the file begins with the first session.
+
+    A disk that refuses it is no reason to end the training: the point is lost, and the next one begins a new file.
+
+    Args:
+      directory: the model directory.
+      texts: tag to text in Markdown, written when the file is opened.
+    """
+
+    def __init__(self, directory: str, texts: Mapping[str, str] | None = None) -> None:
+        self._directory, self._texts = directory, dict(texts or {})
+        self._writer: Any = None
+        self._was_begun = self._is_refused = False
+        self._writing = threading.Lock()
+
+    def begin(self, step: int) -> None:
+        """Opens the file, or goes on with it at a step: points of later steps that it has are made again."""
+        if not self._was_begun:
+            self._was_begun = True
+            self.add(v1.Summary(value=[_text_point(tag, text) for tag, text in self._texts.items()]), step)
+        elif self._writer is not None:  # TensorBoard discards the points of the steps that are repeated
+            self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
+
+    def add(self, summary: Any, step: int) -> None:
+        """Writes a summary at a step."""
+        with self._writing:
+            try:
+                if self._writer is None:
+                    self._writer = self._new_writer()
+                self._writer.add_summary(summary, step)
+                self._writer.flush()
+                self._is_refused = False
+                side_work.works("event file", is_told=True)
+            except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
+                self._writer = None
+                side_work.failed("event file", str(error).splitlines()[0], is_told=True)
+                if not self._is_refused:
+                    log.warning(
+                        "the event file in %s could not be written: %s", self._directory, str(error).splitlines()[0]
+                    )
+                self._is_refused = True
+
+    def add_values(self, values: Mapping[str, float], step: int) -> None:
+        """Writes numbers by tag at a step."""
+        self.add(v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]), step)
+
+    def _new_writer(self) -> Any:
+        with tf.Graph().as_default():
+            return v1.summary.FileWriter(self._directory)
+
+
 class ProgressHook(v1.train.SessionRunHook):
     """A hook that reports the progress of training.
 
@@ -108,12 +155,11 @@ class ProgressHook(v1.train.SessionRunHook):
       job: the job, for the interval and the last step.
       make_counters: makes the counters' values from the fetched ones, given by keyword.
       show: takes each `Progress` with the counters.
-      model_dir: directory of the event files.
+      file: gets the points.
+      track: takes the numbers of each point by tag, with their step.
       clock: returns the time in seconds.
 
     Attributes:
-      texts: tag to text in Markdown, written when the event file is opened.
-      track: takes the numbers of each point by tag, with their step.
       loss: the last fetched loss; None before the first.
       step: the last observed step.
     """
@@ -124,21 +170,17 @@ class ProgressHook(v1.train.SessionRunHook):
         job: Job,
         make_counters: Callable[..., RunCounterValues],
         show: Callable[[Progress, RunCounterValues], None],
-        model_dir: str,
+        file: EventFile,
+        track: Callable[[int, Mapping[str, float]], None] = lambda step, values: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetches, self._job, self._make_counters, self._show = fetches, job, make_counters, show
-        self._model_dir, self._clock = model_dir, clock
+        self._file, self._track, self._clock = file, track, clock
         self._last: tuple[float, int, float] | None = None
-        self._writer: Any = None
-        self._was_opened = self._is_refused = False
         self._interval, self._start_time = SummaryInterval(job.log_secs), clock()
         self._written: float | None = None
         self._pending: Callable[[], None] | None = None
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self.texts: Mapping[str, str] = {}
-        self.track: Callable[[int, Mapping[str, float]], None] = lambda step, values: None
         self.loss: float | None = None
         self._trend = LossTrend()
         self.step = 0
@@ -148,14 +190,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self._last, self.step = None, step
         self._write_pending()  # before the START record: TensorBoard discards only the points of repeated steps
         self._written = None
-        if self._writer is not None:  # makes TensorBoard discard the points of the steps that are repeated
-            self._writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), step)
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Opens the event file when the first session is created."""
-        if not self._was_opened:
-            self._was_opened = True
-            self.add_summary(v1.Summary(value=[_text_point(tag, text) for tag, text in self.texts.items()]), self.step)
+        self._file.begin(step)
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: loss, step and counters."""
@@ -187,37 +222,6 @@ class ProgressHook(v1.train.SessionRunHook):
             rates = (step - self._last[1]) / elapsed, (examples - self._last[2]) / elapsed
             self._report(step, rates, self._make_counters(**counters), now)
         self._last = (now, step, examples)
-
-    def add(self, values: Mapping[str, float], step: int) -> None:
-        """Writes numbers by tag, beside the points of the progress."""
-        self.track(step, values)
-        self.add_summary(v1.Summary(value=[v1.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]), step)
-
-    def add_summary(self, summary: Any, step: int) -> None:
-        """Writes a summary into the event file.  Any thread may call this.
-
-        A disk that refuses it is no reason to end the training: the point is lost, and the next one begins a new file.
-        """
-        with self._writing:
-            try:
-                if self._writer is None:
-                    self._writer = self._new_writer()
-                self._writer.add_summary(summary, step)
-                self._writer.flush()
-                self._is_refused = False
-                side_work.works("event file", is_told=True)
-            except (RuntimeError, OSError, tf.errors.OpError) as error:  # TensorFlow's writer raises all of them
-                self._writer = None
-                side_work.failed("event file", str(error).splitlines()[0], is_told=True)
-                if not self._is_refused:
-                    log.warning(
-                        "the event file in %s could not be written: %s", self._model_dir, str(error).splitlines()[0]
-                    )
-                self._is_refused = True
-
-    def _new_writer(self) -> Any:
-        with tf.Graph().as_default():
-            return v1.summary.FileWriter(self._model_dir)
 
     def close(self) -> None:
         """Writes the last point if it is not written yet.  Any thread may call this, several times."""
@@ -252,8 +256,8 @@ class ProgressHook(v1.train.SessionRunHook):
         points = [v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         points += _staleness_points(stale) if stale else []
         points += _waiting_points(waiting) if waiting else []
-        self.add_summary(v1.Summary(value=points), step)
-        self.track(step, {point.tag: point.simple_value for point in points if point.HasField("simple_value")})
+        self._file.add(v1.Summary(value=points), step)
+        self._track(step, {point.tag: point.simple_value for point in points if point.HasField("simple_value")})
 
     def _is_due(self, now: float) -> bool:
         return self._written is None or now - self._written >= self._interval.secs(now - self._start_time)

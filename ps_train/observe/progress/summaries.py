@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.engine.variables.plan import Plan
-from ps_train.observe.progress.progress import ProgressHook
+from ps_train.observe.progress.progress import EventFile
 
 _SCOPE = re.compile(r"(^|/)model(?:_\d+)?/")
 """The name scope in which a model is built; a summary's family stands before it."""
@@ -25,7 +25,7 @@ class SummaryHook(v1.train.SessionRunHook):
       summaries: string tensors, each a serialized Summary.
       step: int64 scalar, the global step after the update.
       next_step: returns the global step that the next call is expected to reach.
-      progress: the hook that has the event file.
+      file: gets the summaries.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class SummaryHook(v1.train.SessionRunHook):
         job: Job,
         step: tf.Tensor,
         next_step: Callable[[], int],
-        progress: ProgressHook,
+        file: EventFile,
     ) -> None:
         self._summaries, self._job, self._step = list(summaries), job, step
-        self._next_step, self._progress = next_step, progress
+        self._next_step, self._file = next_step, file
         self._known = 0
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Begins at the step at which the session begins."""
-        self._known = self._progress.step
+    def resumed(self, step: int) -> None:
+        """Begins at the step at which a session begins."""
+        self._known = step
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: the step, and the summaries if they are due."""
@@ -58,7 +58,7 @@ class SummaryHook(v1.train.SessionRunHook):
             values = [value for text in written for value in v1.Summary.FromString(text).value]
             for value in values:
                 value.tag = _SCOPE.sub(r"\1", value.tag, count=1)
-            self._progress.add_summary(v1.Summary(value=values), self._known)
+            self._file.add(v1.Summary(value=values), self._known)
 
 
 def text_of(job: Job, plan: Plan) -> str:

@@ -1,6 +1,7 @@
 """The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it.
 
-    board = Board(job, cluster, plan, recorder, "/models/run1")
+    board = Board(job, cluster, recorder, "/models/run1")
+    board.planned(plan, topology)                   # before the first step
     board.read_records(0, items)                    # the heartbeat, each second, for each ps
     board.progress(progress, counters, saves=None)  # the training thread, every few seconds
     board.status(), board.history()                 # the threads of the server
@@ -26,7 +27,7 @@ from ps_train.base.lifecycle import Event, Recorder
 from ps_train.base.lifecycle import event as of_kind
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
-from ps_train.cluster.topology import Topology, known_topology
+from ps_train.cluster.topology import FLAT, Topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
@@ -90,7 +91,6 @@ class Board:
 
     Args:
       cluster: its tasks at the start.
-      plan: placement of the variables.
       recorder: has the events and log lines.
       directory: the model directory, in which an evaluator may write.
 
@@ -99,13 +99,12 @@ class Board:
       is_finishing: True from the end of the training on.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, plan: Plan, recorder: Recorder, directory: str) -> None:
+    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str) -> None:
         self._job, self._recorder = job, recorder
         self._chief = str(cluster.chief)
-        self.tasks = TaskBoard(cluster, plan, job.heartbeat_timeout_secs, recorder)
-        self._ps_bytes = plan.bytes_per_ps()
+        self.tasks = TaskBoard(cluster, job.heartbeat_timeout_secs, recorder)
         self._core_bytes: tuple[int, int] | None = None
-        self.set_topology(known_topology(job, cluster.chief, cluster))
+        self._num_ps = len(cluster.ps)
         self._limits = HealthLimits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
@@ -120,12 +119,15 @@ class Board:
         self.is_finishing = self._has_warned = False
         self._health: list[dict[str, Any]] | None = None
 
-    def set_topology(self, topology: Topology | None) -> None:
-        """Takes in the racks, from which the bytes between them follow where those of the ps are known."""
-        if topology is not None:
-            self.tasks.set_racks(topology.racks)
-        if topology is not None and topology.knows_ps(len(self._ps_bytes)):
-            self._core_bytes = topology.core_bytes(self._ps_bytes)
+    def planned(self, plan: Plan, topology: Topology = FLAT) -> None:
+        """Takes in the placement of the variables, and the racks if the job has some.
+
+        The bytes between the racks follow from both, where the racks of the ps are known.
+        """
+        self.tasks.planned(plan)
+        self.tasks.set_racks(topology.racks)
+        if not topology.is_flat and topology.knows_ps(self._num_ps):
+            self._core_bytes = topology.core_bytes(plan.bytes_per_ps())
 
     def read_records(self, index: int, items: Mapping[str, str]) -> None:
         """Takes in the records of a ps's store."""

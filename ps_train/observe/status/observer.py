@@ -1,6 +1,7 @@
 """The chief's observer: it keeps the board, serves the status page, and writes the report at the end.
 
-    observer = JobObserver(job, cluster, plan, recorder, directory)
+    observer = JobObserver(job, cluster, recorder, directory)
+    observer.watch(heartbeat)
     observer.start(console)                          # prints the address of the page
     observer.board.progress(progress, counters, saves)
     observer.end("done")                             # writes report.html
@@ -27,12 +28,10 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.heartbeat import Heartbeat
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.engine.variables.plan import Plan
 from ps_train.observe.status import prometheus
 from ps_train.observe.status.board import Board
 from ps_train.observe.status.launcher_events import LauncherEvents
 from ps_train.observe.status.page import csp, json_of, page
-from ps_train.observe.tracking.tracking import END_SECS, STOPPED_SECS, Tracking
 
 log = logging.getLogger(__name__)
 
@@ -51,22 +50,20 @@ class JobObserver:
 
     Args:
       cluster: its tasks.
-      plan: placement of the variables.
       recorder: events and log lines.
       directory: the model directory.
 
     Attributes:
       board: the state of the job.
-      tracking: what hands the run to an experiment tracker.
+      report: path of the report.
 
     Raises:
       ConfigError: the port of the page cannot be opened.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, plan: Plan, recorder: Recorder, directory: str) -> None:
-        self._job, self._directory = job, directory
-        self.board = Board(job, cluster, plan, recorder, directory)
-        self.tracking = Tracking(None)
+    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str) -> None:
+        self._job, self.report = job, os.path.join(directory, _REPORT)
+        self.board = Board(job, cluster, recorder, directory)
         self._launcher = LauncherEvents(recorder)
         self._server: HttpServer | None = None
         self._lock, self._is_over = threading.Lock(), False
@@ -94,8 +91,8 @@ class JobObserver:
 
     def watch(self, heartbeat: Heartbeat) -> None:
         """Takes in from now on whatever the heartbeat reads."""
-        heartbeat.observe = self.read_records
-        self.board.tasks.silent_ps = heartbeat.ps_liveness.silent_ps
+        heartbeat.subscribe(self.read_records)
+        self.board.tasks.watch(heartbeat.ps_liveness)
 
     def read_records(self, index: int, items: Mapping[str, str]) -> None:
         """Takes in the records of a ps's store; never raises."""
@@ -106,7 +103,7 @@ class JobObserver:
             log.debug("the status page could not take in the records of ps:%d", index, exc_info=True)
 
     def end(self, state: str, cause: str | None = None) -> None:
-        """Takes in the end of the job, writes the report and tells the tracker, once; never raises."""
+        """Takes in the end of the job, and writes the report, once; never raises."""
         with self._lock:
             if self._is_over:
                 return
@@ -114,15 +111,11 @@ class JobObserver:
         record_event("ended", state if cause is None else f"{state}: {cause}")
         self.board.end(state, cause)
         self._ended.set()
-        path = os.path.join(self._directory, _REPORT)
         try:
-            write_whole(path, page(self.board.status(), self.board.history()))
+            write_whole(self.report, page(self.board.status(), self.board.history()))
         except Exception as error:
-            log.warning("%s could not be written: %s", path, headline(error))
+            log.warning("%s could not be written: %s", self.report, headline(error))
             log.debug("the report", exc_info=True)
-        if cause is not None:
-            self.tracking.tag("cause", cause)
-        self.tracking.end(state, [path], STOPPED_SECS if state == "stopped" else END_SECS)
 
     def stop(self) -> None:
         """Ends the server, once open pages know that the job has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ps_train.config.fault_spec import dropped_share
@@ -21,10 +22,10 @@ class RunSummary:
       examples_made: examples used by this chief process.
       wall_secs: duration of the training in seconds.
       loss: the last loss; None if there is none.
-      metrics: metrics of the test split, with those of its slices.
       counters: the counters of the whole job.
+      metrics: metrics of the test split, with those of its slices.
       saving: statistics of the checkpoints; see `AsyncSaver.report`.
-      loss_scale: the last loss scale of the chief; None unless the loss is scaled.
+      facts: further values of the result by their name, of parts that not every job has.
     """
 
     step: int
@@ -32,10 +33,10 @@ class RunSummary:
     examples_made: float
     wall_secs: float
     loss: float | None
-    metrics: dict[str, float]
     counters: RunCounterValues
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     saving: dict[str, Any] | None = None
-    loss_scale: float | None = None
+    facts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def lines(self, job: Job, early_end_reason: str) -> list[str]:
         """Returns the lines for the console; `early_end_reason` is the reason for an end below max_steps."""
@@ -80,7 +81,7 @@ class RunSummary:
             "skipped": int(self.counters.skipped),
             "dropped": int(self.counters.dropped),
             **self.counters.shown(),
-            **({"loss_scale": self.loss_scale} if self.loss_scale is not None else {}),
+            **self.facts,
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }

@@ -1,6 +1,7 @@
 """The tasks of a job as their heartbeats show them, for the status page.
 
-tasks = TaskBoard(cluster, plan, lost_secs=10, recorder=recorder)
+tasks = TaskBoard(cluster, lost_secs=10, recorder=recorder)
+tasks.planned(plan)
 tasks.read_records(0, items, time.monotonic())
 tasks.workers(time.monotonic()), tasks.ps()
 """
@@ -18,6 +19,7 @@ from ps_train.base.lifecycle import Event, Recorder, from_age, record_event
 from ps_train.base.untrusted import UntrustedError, parse_json
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.liveness import LivenessTracker
+from ps_train.cluster.membership.ps_liveness import PsLiveness
 from ps_train.cluster.membership.records import (
     TELEMETRY,
     Aggregator,
@@ -27,7 +29,7 @@ from ps_train.cluster.membership.records import (
     task_statuses,
 )
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
-from ps_train.engine.variables.plan import Plan
+from ps_train.engine.variables.plan import Plan, make_plan
 from ps_train.observe.status.stream_lag import StreamLag
 
 _GONE = (TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT)
@@ -49,22 +51,22 @@ class TaskBoard:
 
     Args:
       cluster: the tasks at the start.
-      plan: placement of the variables.
       lost_secs: seconds of silence after which a worker counts as lost.
       recorder: gets the events that other tasks send.
 
     Attributes:
-      silent_ps: returns the names, such as "ps:1 (b:2222)", of the ps that do not answer.
+      num_ps: number of ps at the start, and `num_workers` that of the training tasks.
     """
 
-    def __init__(self, cluster: Cluster, plan: Plan, lost_secs: float, recorder: Recorder) -> None:
-        self._cluster, self._plan, self._lost_secs, self._recorder = cluster, plan, lost_secs, recorder
+    def __init__(self, cluster: Cluster, lost_secs: float, recorder: Recorder) -> None:
+        self._cluster, self._lost_secs, self._recorder = cluster, lost_secs, recorder
+        self._plan = make_plan([], len(cluster.ps))
         self._statuses: dict[str, TaskStatus] = {}
         self._telemetry: dict[str, Mapping[str, Any]] = {}
         self._rates: dict[str, Rates] = {}
         self._measured: dict[str, dict[str, float | None]] = {}
         self._stream = StreamLag()
-        self.silent_ps: Callable[[], Sequence[str]] = list
+        self._silent_ps: Callable[[], Sequence[str]] = list
         self._known: set[tuple[str, str, int]] = set()
         self._racks: dict[str, str] = {}
         self._aggregators: dict[str, Aggregator] = {}
@@ -72,6 +74,14 @@ class TaskBoard:
         self._read_at: float | None = None
         self._has_ended = False
         self.num_ps, self.num_workers = len(cluster.ps), cluster.num_replicas
+
+    def planned(self, plan: Plan) -> None:
+        """Takes in the placement of the variables."""
+        self._plan = plan
+
+    def watch(self, liveness: PsLiveness) -> None:
+        """Shows from now on which ps do not answer."""
+        self._silent_ps = liveness.silent_ps
 
     def read_records(self, index: int, items: Mapping[str, str], now: float) -> None:
         """Takes in the records of the store of a ps, at `now` seconds of a monotonic clock."""
@@ -162,7 +172,7 @@ class TaskBoard:
 
     def ps(self, now: float) -> list[dict[str, Any]]:
         """Returns the present state of each ps, at `now` seconds of a monotonic clock."""
-        silent = {name.partition(" ")[0] for name in self.silent_ps()}
+        silent = {name.partition(" ")[0] for name in self._silent_ps()}
         with self._lock:
             addresses = [str(address) for address in self._cluster.ps]
             return [
@@ -171,7 +181,7 @@ class TaskBoard:
 
     def workers(self, now: float) -> list[dict[str, Any]]:
         """Returns the present state of each training task, at `now` seconds of a monotonic clock."""
-        is_silent = any(name.partition(" ")[0] == "ps:0" for name in self.silent_ps())
+        is_silent = any(name.partition(" ")[0] == "ps:0" for name in self._silent_ps())
         with self._lock:
             # While ps 0 is silent no worker is heard of: the states are those of the last look.
             seen_at = now if self._read_at is None or not is_silent else self._read_at

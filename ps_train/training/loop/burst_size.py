@@ -1,6 +1,6 @@
 """Sizes of bursts and of calls of `session.run`, chosen from the measured time of steps.
 
-    bursts = BurstScheduler.of(job, save_steps=100)
+    bursts = BurstScheduler.of(job, ends=[100])
     bursts.next_burst(global_step=0), bursts.next_call_length(left=12)  # Burst(1, True), 1: no step is timed yet
     bursts.record(steps=1, secs=0.004)
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ps_train.config.job import Job
@@ -65,8 +66,8 @@ class BurstScheduler:
     Args:
       longest_call: maximum number of steps of a call.
       fixed: if True, every call has this length, whatever its duration.
-      save_steps: if not 0, a burst ends at each multiple of it, because a checkpoint is due.
-      summary_steps: the same, because the model's summaries are due.
+      ends: a burst ends at each multiple of these numbers of steps, because a checkpoint or a summary is due; 0 for
+        none.
       hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
       last_step: the global step at which the job ends.
       nodes: number of the graph's nodes that each further step of a call copies.
@@ -78,15 +79,14 @@ class BurstScheduler:
         self,
         longest_call: int = 1,
         fixed: bool = False,
-        save_steps: int = 0,
-        summary_steps: int = 0,
+        ends: Sequence[int] = (),
         hooks_secs: float = 0.0,
         last_step: float = math.inf,
         nodes: int = 0,
         replicas: int = 1,
         is_patient: bool = True,
     ) -> None:
-        self._ends = [every for every in (save_steps, summary_steps) if every]
+        self._ends = [every for every in ends if every]
         self._fixed = fixed and longest_call > 1
         every = min(self._ends, default=math.inf)
         self._lengths = [longest_call] if self._fixed else call_lengths(longest_call, every, nodes)
@@ -101,8 +101,7 @@ class BurstScheduler:
     def of(
         cls,
         job: Job,
-        save_steps: int = 0,
-        summary_steps: int = 0,
+        ends: Sequence[int] = (),
         every_step_alone: bool = False,
         every_burst_with_hooks: bool = True,
         nodes: int = 0,
@@ -112,21 +111,19 @@ class BurstScheduler:
 
         Args:
           job: has `steps_per_run`, `log_secs` and the last step.
-          save_steps: as for the class, from the replica's duties.
-          summary_steps: as for the class, from the replica's duties.
+          ends: as for the class, from the replica's duties.
           every_step_alone: if True, a burst has one step: there are hooks that must run at every step.
           every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
           nodes: as for the class.
           replicas: as for the class.
         """
         if every_step_alone:
-            return cls(save_steps=1)
+            return cls(ends=[1])
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
         fixed = job.steps_per_run != AUTO
         is_patient = job.prefetch_pulls == 0  # what it gains depends on the network, and not on the number of nodes
-        ends = save_steps, summary_steps
-        return cls(job.longest_call, fixed, *ends, hooks_secs, last_step, nodes, replicas, is_patient)
+        return cls(job.longest_call, fixed, ends, hooks_secs, last_step, nodes, replicas, is_patient)
 
     @property
     def step_secs(self) -> float:

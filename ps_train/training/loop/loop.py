@@ -51,9 +51,9 @@ class TrainingLoop:
       first_step: the global step at which the loop begins.
       bursts: sizes of bursts and calls; None for single steps.
       wrappers: each is applied to the functions that make calls, the first one innermost: to time or slow the calls.
+      count: called with the number of steps and of examples of each call that has ended.
 
     Attributes:
-      count: called with the number of steps and of examples of each call that has ended.
       global_step: the latest known global step.
       made_any: True once a step has been made.
       calls: number of calls that have begun, the running one included.
@@ -68,6 +68,7 @@ class TrainingLoop:
         first_step: int,
         bursts: BurstScheduler | None = None,
         wrappers: Sequence[Callable[[Any], Any]] = (),
+        count: Callable[[int, float], None] = lambda steps, examples: None,
     ) -> None:
         self._name = name
         self._step, self._source, self._should_stop = step, source, should_stop
@@ -76,7 +77,7 @@ class TrainingLoop:
         self._hooks_time = -math.inf
         self._steps_per_call = functools.cache(step.steps_per_call)
         self._opening = step.steps_per_call(0)["train"]
-        self.count: Callable[[int, float], None] = lambda steps, examples: None
+        self._count = count
         self._last_examples = 0.0
         self.global_step = first_step
         self.made_any = False
@@ -158,7 +159,7 @@ class TrainingLoop:
         fetched = run_with_hooks({"train": ops.train, "step": ops.step_after, "examples": self._step.worker.examples})
         self.global_step, self._begun, self._hooks_time = int(fetched["step"]), 0, time.monotonic()
         self._last_examples = float(fetched["examples"])
-        self.count(1, self._last_examples)
+        self._count(1, self._last_examples)
         return self._last_examples
 
     def _open(self, session: Any) -> None:
@@ -200,7 +201,7 @@ class TrainingLoop:
                 else:
                     self._count_call(length)
                     steps = run(self._steps_per_call(length))["examples"]
-                    self.count(length, float(sum(steps)) if steps else length * self._last_examples)
+                    self._count(length, float(sum(steps)) if steps else length * self._last_examples)
                     made += sum(examples > 0 for examples in steps) if steps else length
                 begun += length or 1
             if not size.with_hooks:

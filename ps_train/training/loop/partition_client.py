@@ -17,7 +17,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow.compat.v1 as v1
@@ -33,7 +33,7 @@ from ps_train.data.unbounded.event_times import EventTimes, shown_time
 from ps_train.data.unbounded.read_ahead import Cut, ReadAhead
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
-from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot, ShardClient
+from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot
 from ps_train.training.loop.step_sources import StepSource
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,8 @@ class PartitionClient(OwnershipClient):
 
     def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
         super().__init__(step, replica, job, restart)
-        assert isinstance(self._batches.reader, PartitionReader), "the source is unbounded"
-        self._reader, self._partitions = self._batches.reader, self._batches.reader.count
+        self._reader = cast(PartitionReader, self._batches.reader)
+        self._partitions = self._reader.count
         self._seat = self._partitions + replica.index
         source, self._table = self._reader.source, self._ownership.event_cuts
         self._ahead = ReadAhead(
@@ -287,22 +287,3 @@ class PartitionClient(OwnershipClient):
                     return
                 cursors[partition] = first + 1
         self._take_snapshot(self._ownership.begin, self._ownership.begin_feeds(cursors))
-
-
-def shard_client_of(
-    step: TrainStep, replica: Replica, job: Job, num_replicas: int, restart: Callable[[], object]
-) -> OwnershipClient | None:
-    """Returns the client of a worker's shards or partitions; None under static sharding.
-
-    Args:
-      step: the training graph.
-      replica: the replica of this worker.
-      job: has the flags of the sharding.
-      num_replicas: number of replicas that share the data.
-      restart: restarts the input.
-    """
-    if step.worker.assigned is None:
-        return None
-    if isinstance(step.worker.assigned.reader, PartitionReader):
-        return PartitionClient(step, replica, job, restart)
-    return ShardClient(step, replica, job, num_replicas, restart)

@@ -47,10 +47,10 @@ from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import test_source, training_source
 from ps_train.observe.progress.eval_events import run_value
 from ps_train.observe.status.run_end import metrics_line
+from ps_train.training.duties.export_model import AucLossError, export_model, score
+from ps_train.training.joining.model_check import check_test_data
+from ps_train.training.joining.model_directory import ReadDirectory, directory_of_evaluator
 from ps_train.training.tasks.eval_exports import EvalExports
-from ps_train.training.tasks.export_model import AucLossError, export_model, score
-from ps_train.training.tasks.model_check import check_test_data
-from ps_train.training.tasks.model_directory import ReadDirectory, directory_of_evaluator
 
 log = logging.getLogger(__name__)
 

@@ -9,18 +9,18 @@ from ps_train.base.user_code import describe
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import JobEnded, outcome_error
 from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest
-from ps_train.training.tasks.join import Joined
-from ps_train.training.tasks.worker_training import WorkerTraining
+from ps_train.training.joining.join import Joined
+from ps_train.training.tasks.training import Training
 
 log = logging.getLogger(__name__)
 
 
-def exit_code(error: BaseException, training: WorkerTraining) -> int:
+def exit_code(error: BaseException, training: Training) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
     task, joined = training.prepared.task, training.joined
     if isinstance(error, JobEnded):
         if error.outcome.kind == OutcomeKind.DONE:
-            training.model_hooks.close(training.session)
+            training.done()
         declare_outcome(joined, error.outcome)  # the task that declared it may not have reached every ps
         joined.heartbeat.announce_leaving()
         if error.outcome.kind == OutcomeKind.DONE:

@@ -6,16 +6,16 @@ agrees with the chief on the job, and trains.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from typing import Any
+from collections.abc import Callable
 
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, RefusedError, SaveError, TooFewWorkersError, exit_code_of_signal
 from ps_train.base.signals import GRACE_SECS, MainThreadEvents
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.membership.preparing import told_as_preparing
 from ps_train.cluster.membership.records import STOP, StopRequest, TaskState
 from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.config.file_systems import check_file_systems
@@ -23,14 +23,15 @@ from ps_train.config.job import Job, Task
 from ps_train.config.tracker_check import check_tracker
 from ps_train.modeling.model import load_model
 from ps_train.saved.export.export import prepare_export
-from ps_train.training.tasks.chief_training import ChiefTraining
+from ps_train.training.duties.duty import End
+from ps_train.training.duties.lists import Chief, Worker
+from ps_train.training.joining.join import Joined, JoinedAsChief, join_as_chief, join_as_worker
+from ps_train.training.joining.model_directory import directory_of_chief, end_upload
+from ps_train.training.joining.prepare import BuiltStep, Prepared, check_as_chief, prepare
+from ps_train.training.joining.warm_starts import find_warm_start
 from ps_train.training.tasks.hosted_ps import hosted_ps
 from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
-from ps_train.training.tasks.join import Joined, JoinedAsChief, join
-from ps_train.training.tasks.measured_weights import with_measured_weights
-from ps_train.training.tasks.model_directory import ModelDirectory, directory_of_chief, end_upload
-from ps_train.training.tasks.prepare import Prepared, check_as_chief, prepare, with_warm_start
-from ps_train.training.tasks.worker_training import WorkerTraining
+from ps_train.training.tasks.training import Training
 
 log = logging.getLogger(__name__)
 
@@ -42,99 +43,122 @@ _LAST_SAVE_SECS = 600.0
 """Seconds for the last checkpoint of a job that ends without a signal."""
 
 
-def run(job: Job, task: Task, console: Console, given: Prepared | None = None) -> int:
+def run(job: Job, task: Task, console: Console, given: tuple[Prepared, BuiltStep | None] | None = None) -> int:
     """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed.
 
     Args:
       job: the same in every task.
       task: a worker or the chief.
       console: where the chief writes.
-      given: the task, with its model; None: it is prepared here, with the model that the job names.
+      given: the task, with its model, and its graph if that is built already; None: it is prepared here, with the model
+        that the job names.
     """
     cluster = Cluster.of(job)
     cluster.address(task)  # raises ConfigError for an unknown task
-    model = load_model(job.model, job.model_arguments(), job.sources) if given is None else given.model
+    model = load_model(job.model, job.model_arguments(), job.sources) if given is None else given[0].model
     check_file_systems(job)
+
+    def prepared() -> tuple[Prepared, BuiltStep | None]:
+        return given or (prepare(job, task, model), None)
+
     if task == cluster.chief:
-        check_tracker(job)
-    with directory_of_chief(job, task) if task == cluster.chief else contextlib.nullcontext() as directory:
-        if directory is not None and job.export_dir:
+        return _run_as_chief(job, task, cluster, console, prepared)
+    with hosted_ps(job, task, cluster) as server:
+        one, built = prepared()
+        with join_as_worker(one) as joined:
+            training = Training(one, joined, console, server, Worker(one, built))
+            return _ended(lambda: _supervise(training), training.ended)
+
+
+def _run_as_chief(
+    job: Job, task: Task, cluster: Cluster, console: Console, prepared: Callable[[], tuple[Prepared, BuiltStep | None]]
+) -> int:
+    """Trains as the chief, which holds the model directory."""
+    check_tracker(job)
+    with directory_of_chief(job, task) as directory:
+        if job.export_dir:
             prepare_export(job.export_dir)
         with hosted_ps(job, task, cluster) as server:
-            prepared = given or prepare(job, task, model)
-            if directory is not None:
-                check_as_chief(prepared)
-                prepared = with_warm_start(prepared, directory.path)
-            return _join_and_train(with_measured_weights(prepared), directory, console, server)
+            one, built = prepared()
+            check_as_chief(one)
+            with told_as_preparing(job, task):
+                warm_start = find_warm_start(job, one.variables, directory.path)
+            with join_as_chief(one, directory) as joined:
+                role = Chief(one, joined, console, warm_start, built)
+                code = _train_as_chief(Training(one, joined, console, server, role), joined)
+                end_upload(directory, is_done=code == EXIT_DONE)
+                return code
 
 
-def _join_and_train(prepared: Prepared, directory: ModelDirectory | None, console: Console, server: Any) -> int:
-    """Trains as a member of the job; returns the exit code."""
-    with join(prepared, directory, console) as joined:
-        if isinstance(joined, JoinedAsChief):
-            with contextlib.closing(ChiefTraining(prepared, joined, console, server)) as chief:
-                code = _train_as_chief(chief)
-            end_upload(joined.model_directory, is_done=code == EXIT_DONE)
-            return code
-        with contextlib.closing(WorkerTraining(prepared, joined, console, server)) as training:
-            return _supervise(training)
-
-
-def _train_as_chief(chief: ChiefTraining) -> int:
+def _train_as_chief(training: Training, joined: JoinedAsChief) -> int:
     """Supervises a chief; writes the status of the run into model_dir, where an evaluator reads it."""
-    joined = chief.joined
-    status = StatusFile(joined.directory, joined.heartbeat.process_id, chief.prepared.job.last_step or 0)
+    status = StatusFile(joined.directory, joined.heartbeat.process_id, training.prepared.job.last_step or 0)
     status.begin()
+
+    def supervise() -> int:
+        try:
+            code = _supervise(training)
+        except RefusedError:  # it does not own the status: another process may be the chief
+            raise
+        except BaseException as error:
+            status.end(RunState.FAILED, cause=describe(error), config=is_config(error))
+            raise
+        signum = max(0, code - exit_code_of_signal(0))
+        status.end(RunState.DONE if code == EXIT_DONE else RunState.STOPPED, signum=signum)
+        return code
+
+    def ended(end: End) -> None:
+        training.ended(end)
+        if end.state:
+            joined.observer.end(end.state, end.cause)  # also where no duty was made yet
+            joined.observer.stop()
+
+    return _ended(supervise, ended)
+
+
+def _ended(supervise: Callable[[], int], ended: Callable[[End], None]) -> int:
+    """Runs `supervise`, then `ended` with how the training has ended."""
     try:
-        code = _supervise(chief)
-    except BaseException as error:
-        if not isinstance(
-            error, RefusedError
-        ):  # a refused chief does not own the status: another process may be the chief
-            _end(status, chief, RunState.FAILED, cause=describe(error), config=is_config(error))
+        code = supervise()
+    except RefusedError:
+        ended(End(""))
         raise
-    state = RunState.DONE if code == EXIT_DONE else RunState.STOPPED
-    _end(status, chief, state, signum=max(0, code - exit_code_of_signal(0)))
+    except BaseException as error:
+        ended(End(RunState.FAILED.value, describe(error)))
+        raise
+    ended(End((RunState.DONE if code == EXIT_DONE else RunState.STOPPED).value))
     return code
 
 
-def _end(status: StatusFile, chief: ChiefTraining, state: RunState, cause: str = "", **how: Any) -> None:
-    """Tells the evaluator, the status page and the tracker how the run ended."""
-    status.end(state, cause=cause, **how)
-    chief.write_last_point()
-    chief.joined.observer.end(state.value, cause or None)
-    chief.joined.observer.stop()
-
-
-def _supervise(training: WorkerTraining) -> int:
+def _supervise(training: Training) -> int:
     """Runs the training thread until it finishes or another event ends the job; returns the exit code."""
     prepared, joined, result = training.prepared, training.joined, _TrainingResult()
-    chief, events = training if isinstance(training, ChiefTraining) else None, joined.events
+    is_chief, events = prepared.is_chief, joined.events
     thread = threading.Thread(target=_train, args=(training, events, result), daemon=True, name="training")
     thread.start()
     stop_requested = False
     while True:
         events.wait()
         if events.terminal_error is not None:
-            if chief is not None and isinstance(events.terminal_error, TooFewWorkersError):
+            if is_chief and isinstance(events.terminal_error, TooFewWorkersError):
                 training.park(_PARK_SECS)  # or the last steps would be in no checkpoint
-                _save(chief, _LAST_SAVE_SECS)
+                _save(training, _LAST_SAVE_SECS)
             return exit_code(events.terminal_error, training)
         if result.code is not None:
             joined.heartbeat.announce_leaving()
             return result.code
-        if events.signum is not None and prepared.job.is_elastic and chief is None:
+        if events.signum is not None and prepared.job.is_elastic and not is_chief:
             return _leave_job(training)
         if events.signum is not None and not stop_requested:
             stop_requested = True
             log.warning("%s got signal %d: the chief saves, then the job stops", prepared.task, events.signum)
-            if not training.begun and chief is None and not prepared.cluster.ps_on_workers:
+            if not training.has_begun and not is_chief and not prepared.cluster.ps_on_workers:
                 return exit_code_of_signal(events.signum)  # there is no model yet to save
             _request_stop(joined, StopRequest(str(prepared.task), events.signum))
         stop = joined.heartbeat.stop_request
-        if chief is not None and (events.signum is not None or stop is not None):
+        if is_chief and (events.signum is not None or stop is not None):
             training.park(_PARK_SECS)
-            return _stop(chief, stop or StopRequest(str(prepared.task), events.signum or 0))
+            return _stop(training, stop or StopRequest(str(prepared.task), events.signum or 0))
 
 
 def _request_stop(joined: Joined, stop: StopRequest) -> None:
@@ -145,7 +169,7 @@ class _TrainingResult:
     code: int | None = None
 
 
-def _train(training: WorkerTraining, events: MainThreadEvents, result: _TrainingResult) -> None:
+def _train(training: Training, events: MainThreadEvents, result: _TrainingResult) -> None:
     try:
         training.run()
         result.code = EXIT_DONE
@@ -154,7 +178,7 @@ def _train(training: WorkerTraining, events: MainThreadEvents, result: _Training
     events.wake()
 
 
-def _leave_job(training: WorkerTraining) -> int:
+def _leave_job(training: Training) -> int:
     """Leaves an elastic job, which continues without this worker; returns the exit code."""
     prepared, joined = training.prepared, training.joined
     log.warning("%s got signal %d: it leaves the job (elastic)", prepared.task, joined.events.signum)
@@ -165,18 +189,14 @@ def _leave_job(training: WorkerTraining) -> int:
     return EXIT_DONE
 
 
-def _stop(chief: ChiefTraining, stop: StopRequest) -> int:
-    """Saves and ends the job; returns the exit code.
-
-    A training thread may hang in a step that waits for another worker.  It changes nothing while it hangs, so the state
-    can still be saved.
-    """
-    _save(chief, _SAVE_SECS)
-    return stop_job(chief.joined, stop)
+def _stop(training: Training, stop: StopRequest) -> int:
+    """Saves and ends the job; returns the exit code."""
+    _save(training, _SAVE_SECS)
+    return stop_job(training.joined, stop)
 
 
-def _save(chief: ChiefTraining, within_secs: float) -> None:
+def _save(training: Training, within_secs: float) -> None:
     try:
-        chief.save_now(within_secs)
+        training.stop(within_secs)
     except SaveError as error:
         log.error("%s: the job stops without this checkpoint", error)

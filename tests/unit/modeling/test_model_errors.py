@@ -21,7 +21,7 @@ from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
 from ps_train.modeling.model import load_model
-from ps_train.training.tasks.model_check import check_model
+from ps_train.training.joining.model_check import check_model
 
 X = np.ones((8, 4), np.float32)
 Y = np.ones((8, 1), np.float32)
@@ -459,7 +459,7 @@ def test_numpy_arrays_are_not_copied_nor_converted():
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_values_that_are_not_finite_are_warned_of_with_their_name(split, monkeypatch, caplog):
-    from ps_train.training.tasks.model_check import warn_of_not_finite
+    from ps_train.training.joining.model_check import warn_of_not_finite
 
     bad = X.copy()
     bad[3, 1], bad[4, 2] = np.nan, np.inf

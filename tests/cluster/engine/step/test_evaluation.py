@@ -16,7 +16,7 @@ from ps_train.engine.step.evaluation import metric_values, run_batches
 from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import WideAndDeep
 from ps_train.models.digits import Digits
-from ps_train.training.tasks.model_check import check_metrics
+from ps_train.training.joining.model_check import check_metrics
 from tests.support.cluster import InProcessCluster
 from tests.support.long import long
 from tests.support.models import Linear

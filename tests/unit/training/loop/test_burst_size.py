@@ -196,13 +196,13 @@ def test_a_burst_is_some_whole_calls_and_one_step() -> None:
 
 
 def test_a_burst_ends_where_a_checkpoint_is_due() -> None:
-    rhythm = after(BurstScheduler(save_steps=100), BURST_SECS / 60)
+    rhythm = after(BurstScheduler(ends=[100]), BURST_SECS / 60)
     assert [rhythm.next_burst(step).steps for step in (0, 39, 40, 41, 99, 100, 199)] == [60, 60, 60, 59, 1, 60, 1]
     assert after(BurstScheduler(), BURST_SECS / 60).next_burst(41).steps == 60
 
 
 def test_a_burst_also_ends_where_summaries_are_due() -> None:
-    bursts = after(BurstScheduler(save_steps=100, summary_steps=30), BURST_SECS / 60)
+    bursts = after(BurstScheduler(ends=[100, 30]), BURST_SECS / 60)
     assert [bursts.next_burst(step).steps for step in (0, 29, 30, 90, 95, 100, 119)] == [30, 1, 30, 10, 5, 20, 1]
 
 
@@ -213,7 +213,7 @@ def test_a_burst_that_needs_no_hooks_is_whole_calls_alone() -> None:
 
 
 def test_where_a_checkpoint_is_due_the_hooks_are_too() -> None:
-    rhythm = after(BurstScheduler(8, save_steps=100, hooks_secs=1.0), BURST_SECS / 60)
+    rhythm = after(BurstScheduler(8, ends=[100], hooks_secs=1.0), BURST_SECS / 60)
     assert [rhythm.next_burst(step, 0.0) for step in (0, 44, 60, 99)] == [
         (56, False),
         (56, True),

@@ -1,6 +1,6 @@
 """The joining of a training task: it connects to every ps, acquires its lease, and shows that it lives.
 
-with join(prepared, directory, console) as joined:
+with join_as_worker(prepared) as joined:
     joined.stores[0].set(...)
 """
 
@@ -14,10 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ps_train.base.console import Console
 from ps_train.base.errors import RefusedError
-from ps_train.base.lifecycle import Recorder, attach, event
-from ps_train.base.process_stats import instruction_set_line
+from ps_train.base.lifecycle import Recorder, attach
 from ps_train.base.signals import MainThreadEvents
 from ps_train.base.untrusted import read_object
 from ps_train.cluster.addresses.resolver import ClusterResolver
@@ -30,11 +28,10 @@ from ps_train.cluster.membership.lease import Lease
 from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import new_task_status
 from ps_train.cluster.membership.telemetry import TelemetrySource
-from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.config.job import Job
 from ps_train.observe.status.observer import JobObserver
-from ps_train.training.tasks.model_directory import ModelDirectory
-from ps_train.training.tasks.prepare import Prepared
+from ps_train.training.joining.model_directory import ModelDirectory
+from ps_train.training.joining.prepare import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +64,7 @@ class JoinedAsChief(Joined):
     Attributes:
       membership: the monitor of the replicas.
       observer: the observer of the job.
+      model_directory: the model directory, which the chief holds.
     """
 
     membership: MembershipMonitor
@@ -75,55 +73,56 @@ class JoinedAsChief(Joined):
 
 
 @contextlib.contextmanager
-def join(prepared: Prepared, directory: ModelDirectory | None, console: Console) -> Iterator[Joined]:
+def join_as_worker(prepared: Prepared) -> Iterator[Joined]:
     """Joins the job for the body.
-
-    Args:
-      prepared: this task.
-      directory: the model directory, which the chief holds; None for another worker.
-      console: where the chief writes.
 
     Raises:
       UnreachableError: a ps does not answer in time.
       RefusedError: a ps is not of this job, or another process holds this task's lease.
     """
-    joined = _join_as_worker(prepared) if directory is None else _join_as_chief(prepared, directory, console)
-    joined.heartbeat.start()
-    try:
-        yield joined
-    finally:
-        joined.heartbeat.stop()
-        joined.events.close()
-
-
-def _join_as_worker(prepared: Prepared) -> Joined:
     job, chief = prepared.job, str(prepared.cluster.chief)
     resolver, stores, lease, telemetry = _connect(prepared, attach(Recorder()))
     detector = FailureDetector({chief: job.recovery_timeout_secs}, job.startup_timeout_secs, time.monotonic())
     events = MainThreadEvents()
     heartbeat = Heartbeat(stores, resolver, lease, events, job, detector)
-    return Joined(resolver, stores, heartbeat, events, telemetry, "")
+    with _beating(heartbeat, events):
+        yield Joined(resolver, stores, heartbeat, events, telemetry, "")
 
 
-def _join_as_chief(prepared: Prepared, directory: ModelDirectory, console: Console) -> JoinedAsChief:
+@contextlib.contextmanager
+def join_as_chief(prepared: Prepared, directory: ModelDirectory) -> Iterator[JoinedAsChief]:
+    """Joins the job as the chief for the body.
+
+    Args:
+      prepared: this task.
+      directory: the model directory, which it holds.
+
+    Raises:
+      ConfigError: the port of the status page cannot be opened.
+      UnreachableError, RefusedError: as for another worker; or the ps serve another job.
+    """
     job, cluster, recorder = prepared.job, prepared.cluster, attach(Recorder(prepared.job.events_json))
-    observer = JobObserver(job, cluster, prepared.plan, recorder, directory.path)
+    observer = JobObserver(job, cluster, recorder, directory.path)
     resolver, stores, lease, telemetry = _connect(prepared, recorder)
-    console.line(prepared.plan.table())
-    if job.is_mixed:
-        console.line(instruction_set_line(job.compute_dtype))
-    if prepared.weights is not None and prepared.weights.reason:
-        log.info("%s", prepared.weights.reason, extra=event("adapted"))
-    observer.start(console)
     _when_answered(lambda: _describe(stores[0], prepared.description, str(prepared.task)), stores[0], job)
-    membership = MembershipMonitor(job, cluster, time.monotonic(), BackgroundTask())
+    membership = MembershipMonitor(job, cluster, time.monotonic())
     events = MainThreadEvents()
     heartbeat = Heartbeat(stores, resolver, lease, events, job, membership)
     observer.watch(heartbeat)
     directory.watch(events.set_terminal_error)
-    return JoinedAsChief(
-        resolver, stores, heartbeat, events, telemetry, directory.path, membership, observer, directory
-    )
+    with _beating(heartbeat, events):
+        path = directory.path
+        yield JoinedAsChief(resolver, stores, heartbeat, events, telemetry, path, membership, observer, directory)
+
+
+@contextlib.contextmanager
+def _beating(heartbeat: Heartbeat, events: MainThreadEvents) -> Iterator[None]:
+    heartbeat.start()
+    try:
+        yield
+    finally:
+        heartbeat.stop()
+        events.close()
 
 
 def _connect(

@@ -14,8 +14,8 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.config.job import Job, Task
 from ps_train.training.tasks import measured_weights
-from ps_train.training.tasks.measured_weights import agree_on_weights, with_measured_weights
-from ps_train.training.tasks.prepare import Prepared, prepare
+from ps_train.training.joining.measured_weights import agree_on_weights, with_measured_weights
+from ps_train.training.joining.prepare import Prepared, prepare
 from tests.support.models import Linear
 from tests.support.servers import POOL, Running
 

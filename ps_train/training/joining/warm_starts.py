@@ -1,6 +1,6 @@
 """The warm start of a job, found before any other process is called.
 
-found = find_warm_start(job, variables, directory)          # None: the run goes on with its own checkpoints
+(found,) = find_warm_start(job, variables, directory)       # []: the run goes on with its own checkpoints
 warm = found.made(job, entries, device)                     # in the graph of the step
 """
 
@@ -46,7 +46,7 @@ class FoundWarmStart:
         return warm_start(self.choices, self.source, entries, device, job.warm_start_slots, keeps_step)
 
 
-def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> FoundWarmStart | None:
+def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> list[FoundWarmStart]:
     """Finds what a model's variables take of the checkpoint of `--warm_start`.
 
     Args:
@@ -55,14 +55,14 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> Foun
       directory: its model directory; "" for none.
 
     Returns:
-      None without a warm start, and for a run that goes on with its own checkpoints.
+      It in a list, which is empty without a warm start, and for a run that goes on with its own checkpoints.
 
     Raises:
       ConfigError: checkpoint, map and model do not fit together.
     """
     source = open_warm_start(job, directory)
     if source is None:
-        return None
+        return []
     try:
         choices = choose(variables, source, read_map(job.warm_start_map))
     except DamagedCheckpointError as error:
@@ -76,7 +76,7 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> Foun
                 f"{described(job, 'warm_start_step')} begins at step {step}, and {described(job, 'max_steps')}: use a "
                 "larger --max_steps, or --warm_start_step=0."
             )
-    return FoundWarmStart(source, choices)
+    return [FoundWarmStart(source, choices)]
 
 
 def open_warm_start(job: Job, directory: str) -> SourceCheckpoint | None:

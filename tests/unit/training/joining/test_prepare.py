@@ -8,7 +8,7 @@ from ps_train.base.errors import ConfigError, ModelError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Job
 from ps_train.engine.variables.plan import VariableSpec, make_plan
-from ps_train.training.tasks.prepare import check_batch, check_memory
+from ps_train.training.joining.prepare import check_batch, check_memory
 
 GIB = 1 << 30
 SPECS = [VariableSpec("ads", (2**31 - 1, 64), "float32", 4), VariableSpec("w", (3,), "float32", 4)]

@@ -1,9 +1,5 @@
 """The chief's part of cuts by event time (--save_event_secs): a checkpoint when all partitions have reached one.
 
-    cuts = EventCuts(table, client, job, directory, save, tell=console.line)
-    cuts.restored(step=2000)
-    cuts.advance(session)           # again and again while the chief makes no steps
-
 While all partitions have reached a cut, no worker has a batch, and so the chief makes no steps either.
 """
 
@@ -12,16 +8,17 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
 
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import SaveError
-from ps_train.config.job import Job
 from ps_train.data.shards.event_cut_policy import reached_all
 from ps_train.data.unbounded.event_times import shown_time, window_end
 from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
 from ps_train.engine.updates.shards.event_cut_table import EventCutTable
+from ps_train.training.duties.duty import Duty, Setting, Start
+from ps_train.training.duties.progressing import Progressing
+from ps_train.training.duties.saving import Saving
 from ps_train.training.loop.partition_client import PartitionClient
 
 log = logging.getLogger(__name__)
@@ -29,34 +26,39 @@ log = logging.getLogger(__name__)
 _RETRY_SECS = 5.0
 
 
-class EventCuts:
+class EventCuts(Duty):
     """The cuts of a run.
 
     Args:
       table: the cut and the marks on ps 0.
-      client: the chief's client of the source.
-      directory: the model directory.
-      save: saves a checkpoint in a session; returns its step, and raises SaveError.
-      tell: gets a line about each cut.
+      client: the chief's own, of the same source.
+      progressing: knows the global step.
+      saving: takes the checkpoints.
     """
 
     def __init__(
         self,
+        setting: Setting,
         table: EventCutTable,
         client: PartitionClient,
-        job: Job,
-        directory: str,
-        save: Callable[[v1.Session], int],
-        tell: Callable[[str], None],
+        progressing: Progressing,
+        saving: Saving,
     ) -> None:
-        self._table, self._client, self._save, self._tell = table, client, save, tell
+        job = setting.prepared.job
+        self._table, self._client, self._progressing = table, client, progressing
+        self._save, self._tell = saving.save_cut, setting.console.line
         self._window_ms = max(1, round(job.save_event_secs * 1000))
-        self._directory, self._keep = directory, job.keep_checkpoints
+        self._directory, self._keep, self._max_steps = setting.joined.directory, job.keep_checkpoints, job.max_steps
         self._next_try = -math.inf
 
-    def restored(self, step: int) -> None:
+    def opened(self, session: v1.Session, start: Start) -> None:
         """Forgets the cuts after the step at which training goes on: they are made again."""
-        forget_cuts_after(self._directory, step)
+        forget_cuts_after(self._directory, start.step)
+
+    def waiting(self, session: v1.Session) -> None:
+        """Goes on with the cuts, while steps are left."""
+        if self._progressing.step < self._max_steps:
+            self.advance(session)
 
     def advance(self, session: v1.Session) -> None:
         """Takes the checkpoint if all partitions have reached the cut, then sets the next cut.

@@ -6,6 +6,7 @@
 The model's code runs once here, in a scratch graph.  If its variables are known, it runs in the graph of the step:
 
     prepared = prepare_known(job, task, model, variables)
+    built = build_step(prepared, plan_of(job, variables.specs(), prepared.cluster))
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.job_diff import job_fingerprint
 from ps_train.cluster.membership.preparing import told_as_preparing
 from ps_train.cluster.sessions.server import device_of
-from ps_train.cluster.topology import Topology, known_topology
+from ps_train.cluster.topology import FLAT, Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
@@ -40,9 +41,8 @@ from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.modeling.model import Model, ignores_data_dir
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import served_features
-from ps_train.training.tasks.dtype_check import check_compute_dtype
-from ps_train.training.tasks.model_check import check_model, warn_of_not_finite
-from ps_train.training.tasks.warm_starts import FoundWarmStart, find_warm_start
+from ps_train.training.joining.dtype_check import check_compute_dtype
+from ps_train.training.joining.model_check import check_model, warn_of_not_finite
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +56,9 @@ class Prepared:
       model: the user's model.
       source: its training data.
       variables: its variables, as the trace found them.
-      plan: placement of the variables on the ps.
+      topology: the racks of `rack_file`.
       towers: the devices among which this task divides its batches.
       description: properties of the job on which all tasks must agree.
-      built: the graph of this task's replica if it is built already.
-      warm_start: what the variables take of another training's checkpoint; None for nothing, and if this task is not
-        the chief.
-      weights: the weights of the ps that the chief has measured, and why; None unless the job asks for that.
-      topology: the racks of the workers; None without racks, and before the tasks have told theirs (`--rack`).
     """
 
     job: Job
@@ -72,13 +67,9 @@ class Prepared:
     model: Model
     source: DataSource
     variables: ModelVariables
-    plan: Plan
+    topology: Topology
     towers: Towers
     description: Mapping[str, Any]
-    built: BuiltStep | None = None
-    warm_start: FoundWarmStart | None = None
-    weights: MeasuredWeights | None = None
-    topology: Topology | None = None
 
     @property
     def is_chief(self) -> bool:
@@ -90,32 +81,6 @@ class Prepared:
         """The replica that this task trains."""
         return Replica.of(self.cluster, self.task)
 
-    def step(self) -> BuiltStep:
-        """Returns the graph of this task's replica, which is built unless it is there."""
-        if self.built is not None:
-            return self.built
-        spec = GraphSpec(
-            self.job,
-            self.model,
-            self.source,
-            self.variables,
-            self.plan,
-            self.replica,
-            device_of(self.task, self.cluster),
-            self.towers,
-            None if self.topology is None else self.topology.place(self.task),
-        )
-        gc_control.collect_if_disabled()  # the graphs of trace and check
-        began = time.monotonic()
-        return BuiltStep(build_train_step(spec), time.monotonic() - began)
-
-
-class MeasuredWeights(NamedTuple):
-    """Weights as a text, "" for even ones, and a line about how they were found; "" if another task has found them."""
-
-    text: str
-    reason: str
-
 
 class BuiltStep(NamedTuple):
     """The graph of a replica, and the seconds that building it took."""
@@ -124,8 +89,33 @@ class BuiltStep(NamedTuple):
     secs: float
 
 
+def build_step(prepared: Prepared, plan: Plan, topology: Topology = FLAT) -> BuiltStep:
+    """Builds the graph of a task's replica.
+
+    Args:
+      prepared: the task.
+      plan: placement of the variables on the ps.
+      topology: the racks of the workers.
+    """
+    task = prepared.task
+    spec = GraphSpec(
+        prepared.job,
+        prepared.model,
+        prepared.source,
+        prepared.variables,
+        plan,
+        prepared.replica,
+        device_of(task, prepared.cluster),
+        prepared.towers,
+        None if topology.is_flat else topology.place(task),
+    )
+    gc_control.collect_if_disabled()  # the graphs of trace and check
+    began = time.monotonic()
+    return BuiltStep(build_train_step(spec), time.monotonic() - began)
+
+
 def prepare(job: Job, task: Task, model: Model) -> Prepared:
-    """Runs a model's code once and places its variables, while each ps hears that the task lives.
+    """Runs a model's code once, while each ps hears that the task lives.
 
     Raises:
       ModelError: the model cannot be trained.
@@ -133,11 +123,13 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
     """
     source = training_source(model, job)
     with told_as_preparing(job, task):
-        return _placed(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
+        return _checked(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
 
 
-def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables) -> Prepared:
-    """Places a model's variables and builds the step with them, while each ps hears that the task lives.
+def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables) -> tuple[Prepared, BuiltStep]:
+    """Builds the step of a model whose variables are known, while each ps hears that the task lives.
+
+    Nothing is agreed on with other tasks before, so the plan must follow from the job alone.
 
     Args:
       job: as in `prepare`.
@@ -153,22 +145,20 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     if job.ps_weights == AUTO_WEIGHTS:
         raise ConfigError(f"{described(job, 'ps_weights')} is not possible with this program: give numbers.")
     with told_as_preparing(job, task):
-        prepared = _placed(job, task, model, training_source(model, job), variables)
-        return dataclasses.replace(prepared, built=prepared.step())
+        prepared = _checked(job, task, model, training_source(model, job), variables)
+        topology = prepared.topology
+        return prepared, build_step(prepared, plan_of(job, variables.specs(), prepared.cluster, topology), topology)
 
 
-def _placed(job: Job, task: Task, model: Model, source: DataSource, variables: ModelVariables) -> Prepared:
+def _checked(job: Job, task: Task, model: Model, source: DataSource, variables: ModelVariables) -> Prepared:
     cluster = Cluster.of(job)
-    description = {**job_fingerprint(job), **variables.described(), **described_shards(job, source)}
     topology = known_topology(job, task, cluster)
-    plan = plan_of(job, variables.specs(), cluster, topology)
-    check_memory(plan, cluster, memory_limit())
+    check_memory(plan_of(job, variables.specs(), cluster, topology), cluster, memory_limit())
     check_batch(job, source.count, variables.example_bytes, memory_limit())
-    if topology is not None:
-        description |= topology.described()
-    return Prepared(
-        job, task, cluster, model, source, variables, plan, find_towers(job), description, topology=topology
-    )
+    description = {
+        **job_fingerprint(job), **variables.described(), **described_shards(job, source), **topology.described()
+    }  # fmt: skip
+    return Prepared(job, task, cluster, model, source, variables, topology, find_towers(job), description)
 
 
 def check_memory(plan: Plan, cluster: Cluster, limit: float | None) -> None:
@@ -223,7 +213,7 @@ def plan_of(
     job: Job,
     specs: Sequence[VariableSpec],
     cluster: Cluster,
-    topology: Topology | None,
+    topology: Topology = FLAT,
     measured: Sequence[float] | None = None,
 ) -> Plan:
     """Returns the plan of a job's variables.
@@ -236,23 +226,9 @@ def plan_of(
       measured: the weights of the ps that the chief has measured, empty for even ones; None: those of the job.
     """
     num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights) if measured is None else measured
-    if job.ps_placement == "near" and topology is not None:
+    if job.ps_placement == "near" and not topology.is_flat:
         return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps), weights=weights)
     return make_plan(specs, num_ps, weights=weights)
-
-
-def with_warm_start(prepared: Prepared, directory: str) -> Prepared:
-    """Returns a chief with what its job's variables take of another training's checkpoint.
-
-    Args:
-      prepared: the chief.
-      directory: its local model directory.
-
-    Raises:
-      ConfigError: checkpoint, map and model do not fit together.
-    """
-    with told_as_preparing(prepared.job, prepared.task):
-        return dataclasses.replace(prepared, warm_start=find_warm_start(prepared.job, prepared.variables, directory))
 
 
 def check_as_chief(prepared: Prepared) -> None:

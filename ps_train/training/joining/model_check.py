@@ -31,7 +31,7 @@ from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.model import Model
 from ps_train.modeling.scratch_graph import scratch_graph
 from ps_train.modeling.splits import test_source, warn_if_empty
-from ps_train.training.tasks.export_model import check_auc
+from ps_train.training.duties.export_model import check_auc
 
 log = logging.getLogger(__name__)
 

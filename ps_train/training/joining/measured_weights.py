@@ -1,6 +1,7 @@
 """Weights of the ps that follow their measured speed (`--ps_weights=auto`): the chief measures, all tasks agree.
 
-    prepared = with_measured_weights(prepared)          # before the task joins; another worker waits for the chief
+    found = measured_weights(prepared, stores, addresses)      # another worker waits for the chief
+    confirm_weights(prepared, found, stores[0])                # in every session
 
 The weights are a record on every ps.  They are measured when a job starts on ps without a record, and do not change
 while one of these ps lives: every graph of the job is built by them.
@@ -8,102 +9,113 @@ while one of these ps lives: every graph of the job is built by them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from ps_train.base.errors import RefusedError, cause_of, shown
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.ports import is_local
-from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership import records
-from ps_train.cluster.membership.connect import connect_all_ps, patient, retry_until
+from ps_train.cluster.membership.connect import patient, retry_until
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from ps_train.cluster.membership.preparing import told_as_preparing
 from ps_train.cluster.sessions.ps_speed import bytes_per_sec, weights_of
 from ps_train.config.job import Job
 from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
 from ps_train.engine.variables.plan import human_bytes
-from ps_train.training.loop.session import told_by_chief
-from ps_train.training.tasks.prepare import MeasuredWeights, Prepared, plan_of
+from ps_train.training.joining.prepare import Prepared
+from ps_train.training.joining.told_by_chief import told_by_chief
 
 _EVEN = "even"
 
 
-def with_measured_weights(prepared: Prepared) -> Prepared:
-    """Returns the task with the plan of the measured weights, where the job asks for them.
+class MeasuredWeights(NamedTuple):
+    """Weights of the ps that were measured.
+
+    Attributes:
+      text: their record; "" if the job gives them, "even" for even ones.
+      reason: a line about how they were found; "" if another task has found them.
+      weights: the numbers, empty for even ones; None for those of the job.
+    """
+
+    text: str = ""
+    reason: str = ""
+    weights: tuple[float, ...] | None = None
+
+
+def measured_weights(
+    prepared: Prepared, stores: Sequence[KeyValueStore], addresses: Sequence[Address]
+) -> MeasuredWeights:
+    """Returns the weights that the chief has measured, where the job asks for that.
+
+    Args:
+      prepared: the task, which has joined.
+      stores: of all ps.
+      addresses: the present addresses of the ps.
 
     Raises:
-      UnreachableError: a ps does not answer in time, or the chief tells no weights.
-      RefusedError: a ps is not of this job, or has a record of weights that are not for these ps.
+      UnreachableError: the chief tells no weights.
+      RefusedError: a ps has a record of weights that are not for these ps.
     """
-    job, task = prepared.job, prepared.task
-    if job.ps_weights != AUTO_WEIGHTS:
-        return prepared
-    with told_as_preparing(job, task):
-        resolver = ClusterResolver(job)
-        stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
-        try:
-            found = _of_chief(stores, resolver.current().ps, job) if prepared.is_chief else _of_job(stores[0], prepared)
-        finally:
-            for store in stores:
-                store.close()
-    weights = _parsed(found.text, len(stores))
-    plan = plan_of(job, prepared.variables.specs(), prepared.cluster, prepared.topology, weights)
-    return dataclasses.replace(prepared, plan=plan, weights=found)
+    if prepared.job.ps_weights != AUTO_WEIGHTS:
+        return MeasuredWeights()
+    if prepared.is_chief:
+        text, reason = _of_chief(stores, addresses, prepared.job)
+    else:
+        text, reason = _of_job(stores[0], prepared), ""
+    return MeasuredWeights(text, reason, _parsed(text, len(stores)))
 
 
-def agree_on_weights(prepared: Prepared, store: KeyValueStore) -> None:
+def confirm_weights(prepared: Prepared, own: MeasuredWeights, store: KeyValueStore) -> None:
     """Compares the weights of this task's graph with those of the job; the chief writes them again if they are lost.
 
     Args:
       prepared: the task.
+      own: its weights.
       store: of ps 0.
 
     Raises:
       RefusedError: they differ, because a new chief has measured again.
     """
-    if prepared.weights is None:
+    if not own.text:
         return
-    own = prepared.weights.text
-    found = _written(own, store, prepared.job) if prepared.is_chief else _of_job(store, prepared).text
-    if found != own:
+    found = _written(own.text, store, prepared.job) if prepared.is_chief else _of_job(store, prepared)
+    if found != own.text:
         raise RefusedError(
-            f"the ps have the weights {found} now, but {prepared.task} has placed its variables by {own}: start it "
-            "again."
+            f"the ps have the weights {found} now, but {prepared.task} has placed its variables by {own.text}: start "
+            "it again."
         )
 
 
-def _of_chief(stores: Sequence[KeyValueStore], addresses: Sequence[Address], job: Job) -> MeasuredWeights:
-    """Returns the weights that a ps still has, or else those that are measured now; writes them on every ps."""
+def _of_chief(stores: Sequence[KeyValueStore], addresses: Sequence[Address], job: Job) -> tuple[str, str]:
+    """Returns the weights that a ps still has, or those that are measured now, and why; writes them on every ps."""
     told = [text for store in stores if (text := _answer(lambda one: one.get(records.PS_WEIGHTS), store, job))]
-    found = MeasuredWeights(told[0], "") if told else _measured(addresses)
+    text, reason = (told[0], "") if told else _measured(addresses)
     for store in stores:
-        _written(found.text, store, job)
-    return found
+        _written(text, store, job)
+    return text, reason
 
 
-def _of_job(store: KeyValueStore, prepared: Prepared) -> MeasuredWeights:
+def _of_job(store: KeyValueStore, prepared: Prepared) -> str:
     timeout_secs = prepared.job.startup_timeout_secs
-    what = "told the weights of the ps"
-    return MeasuredWeights(told_by_chief(store, records.PS_WEIGHTS, what, prepared.cluster, timeout_secs), "")
+    return told_by_chief(store, records.PS_WEIGHTS, "told the weights of the ps", prepared.cluster, timeout_secs)
 
 
-def _measured(addresses: Sequence[Address]) -> MeasuredWeights:
+def _measured(addresses: Sequence[Address]) -> tuple[str, str]:
     """Measures each ps; one on this host counts as the fastest, because it is not that fast for other workers."""
     rates: list[float | None] = []
     try:
         for address in addresses:
             rates.append(None if is_local(address.host) else bytes_per_sec(address.target))
     except tf.errors.OpError as error:
-        return MeasuredWeights(_EVEN, f"ps_weights=even: ps:{len(rates)} could not be measured: {cause_of(error)}")
+        return _EVEN, (f"ps_weights=even: ps:{len(rates)} could not be measured: {cause_of(error)}")
     text = weights_of(rates) or _EVEN
     shown_rates = ", ".join(
         f"ps:{index} {'is on this host' if rate is None else f'{human_bytes(rate)}/s'}"
         for index, rate in enumerate(rates)
     )
-    return MeasuredWeights(text, f"ps_weights={text}: measured {shown_rates}")
+    return text, f"ps_weights={text}: measured {shown_rates}"
 
 
 def _written(text: str, store: KeyValueStore, job: Job) -> str:

@@ -36,9 +36,11 @@ from ps_train.cluster.membership.succession import NextAction, Succession, has_e
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
+from ps_train.cluster.topology import rack_port_of
 from ps_train.config.job import Job
 from ps_train.engine.racks.rack_ops import RackOps
 from ps_train.observe.profile.step_parts import RACK
+from ps_train.training.duties.duty import Setting
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +111,11 @@ class RackMember:
     def rank(self) -> int:
         """The worker's index in its rack."""
         return self._workers.index(self._task)
+
+    def read(self, index: int, found: Mapping[str, str]) -> None:
+        """Takes in the records of a ps, of which those of ps 0 count."""
+        if index == 0:
+            self.update(found)
 
     def update(self, found: Mapping[str, str]) -> None:
         """Takes in the records of ps 0; removes the silent workers of the rack if this is the aggregator."""
@@ -282,6 +289,26 @@ class _Relay:
         except (tf.errors.OpError, RuntimeError) as error:
             log.info("the relay of the rack has ended: %s", cause_of(error))
             self.failed = True
+
+
+def rack_member_of(setting: Setting) -> RackMember:
+    """Returns the worker among those of its rack; its heartbeat then tells it what happens to the others."""
+    topology, job, task = setting.agreed.topology, setting.prepared.job, setting.prepared.task
+    cluster, heartbeat = setting.prepared.cluster, setting.joined.heartbeat
+    place = topology.place(task)
+    member = RackMember(
+        job,
+        place.name,
+        topology.workers[place.index],
+        str(task),
+        cluster.address(task).host,
+        rack_port_of(job, cluster, task),
+        heartbeat.process_id,
+        setting.joined.stores[0],
+        setting.joined.events.stop.is_set,
+    )
+    heartbeat.subscribe(member.read)
+    return member
 
 
 def leave_rack(session: v1.Session, ops: RackOps, rank: int) -> bool:

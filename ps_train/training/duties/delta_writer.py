@@ -46,7 +46,7 @@ class DeltaWriter:
     """
 
     def __init__(self, model_dir: str, every_secs: float) -> None:
-        self._command = [sys.executable, "-m", "ps_train.training.tasks.delta_writer", model_dir, str(every_secs)]
+        self._command = [sys.executable, "-m", "ps_train.training.duties.delta_writer", model_dir, str(every_secs)]
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._is_finishing = self._is_closed = False
         self._process = self._started()

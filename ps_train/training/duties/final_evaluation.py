@@ -1,7 +1,7 @@
 """The final evaluation: the chief and every worker that waits for the end score one shard of the test data each.
 
-    metrics = EvalCoordinator(prepared, joined, examples).score(sessions)       # the chief
-    EvalWorker(prepared, joined).update(sessions)                               # the other workers, repeatedly
+    metrics = EvalCoordinator(setting, examples).score(sessions)       # the chief
+    ScoringForChief(setting)                                                    # the duty of other workers
 
 The chief publishes the assignment of shards in the store, scores one shard itself, and merges the totals that the
 workers publish on ps 0.  If a worker fails or dies, the chief scores its shard too.  So the result always covers all
@@ -41,10 +41,11 @@ from ps_train.engine.step.evaluation import (
 )
 from ps_train.engine.step.metric_sums import Totals
 from ps_train.engine.step.slices import Slices
+from ps_train.engine.variables.plan import Plan
 from ps_train.modeling.splits import test_source
+from ps_train.training.duties.duty import Duty, Setting, Start
+from ps_train.training.joining.prepare import Prepared
 from ps_train.training.loop.session import ClusterSessions
-from ps_train.training.tasks.join import Joined
-from ps_train.training.tasks.prepare import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -58,14 +59,14 @@ _FAILED = "failed "
 class _ShardGraphs:
     """Builder of the evaluation graphs of test data shards."""
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
+    def __init__(self, prepared: Prepared, plan: Plan) -> None:
+        self._prepared, self._plan = prepared, plan
         self.source = test_source(prepared.model, prepared.job)
 
     def build(self, shard: DataShard, slices: Slices | None) -> EvalGraph | None:
         task = self._prepared
         device = device_of(task.task, task.cluster)
-        return build_eval_graph(task.model, self.source, task.variables, task.plan, device, shard, slices)
+        return build_eval_graph(task.model, self.source, task.variables, self._plan, device, shard, slices)
 
     def slices(self, limit: EvalLimit) -> Slices | None:
         """Returns the parts of the test data that have metrics of their own; None for none."""
@@ -82,16 +83,21 @@ class _ShardGraphs:
             return self.source.get()
 
 
-class EvalWorker:
-    """A worker without steps left, which scores test data for the chief."""
+class ScoringForChief(Duty):
+    """Test data that a worker without steps left scores for the chief."""
 
-    def __init__(self, prepared: Prepared, joined: Joined) -> None:
-        self._prepared, self._joined = prepared, joined
+    def __init__(self, setting: Setting) -> None:
+        self._prepared, self._plan, self._store = setting.prepared, setting.agreed.plan, setting.joined.stores[0]
+        self._sessions: ClusterSessions
         self._last_text = ""
 
-    def update(self, sessions: ClusterSessions) -> None:
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Takes the sessions of the cluster."""
+        self._sessions = start.sessions
+
+    def waiting(self, session: v1.Session) -> None:
         """Scores a shard if the chief has assigned one; raises only the errors of a lost ps."""
-        text = self._joined.stores[0].get(records.SCORING)
+        text = self._store.get(records.SCORING)
         if not text or text == self._last_text:
             return
         self._last_text = text
@@ -99,18 +105,16 @@ class EvalWorker:
         index = assignment.shares.get(str(self._prepared.task))
         if index is not None:
             slices = Slices(assignment.field, tuple(assignment.values)) if assignment.field else None
-            done = self._submit(sessions, DataShard(index, assignment.count), assignment, slices)
-            self._joined.stores[0].set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
+            done = self._submit(DataShard(index, assignment.count), assignment, slices)
+            self._store.set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(
-        self, sessions: ClusterSessions, shard: DataShard, assignment: records.EvalAssignment, slices: Slices | None
-    ) -> bool:
+    def _submit(self, shard: DataShard, assignment: records.EvalAssignment, slices: Slices | None) -> bool:
         try:
-            graphs = _ShardGraphs(self._prepared)
+            graphs = _ShardGraphs(self._prepared, self._plan)
             graph = graphs.build(shard, slices)
             check_same_examples(graphs.source, assignment)
             assert graph is not None and graph.metric_sums is not None, "the chief has found test data"
-            session = sessions.open(graph.graph)
+            session = self._sessions.open(graph.graph)
             run_batches(session, graph, EvalLimit(assignment.least_examples, self._prepared.job.finish_timeout_secs))
             session.run(graph.metric_sums.publish)
             log.debug("shard %d of %d of the test data is scored", shard.index, shard.count)
@@ -132,10 +136,10 @@ def check_same_examples(source: DataSource, assignment: records.EvalAssignment) 
 class EvalCoordinator:
     """The chief's part of the final evaluation, after a training with so many examples."""
 
-    def __init__(self, prepared: Prepared, joined: Joined, trained: float) -> None:
-        self._prepared, self._joined, self._trained = prepared, joined, trained
-        self._graphs = _ShardGraphs(prepared)
-        self._liveness = TaskLiveness(prepared.job.heartbeat_timeout_secs)
+    def __init__(self, setting: Setting, trained: float) -> None:
+        self._prepared, self._joined, self._trained = setting.prepared, setting.joined, trained
+        self._graphs = _ShardGraphs(setting.prepared, setting.agreed.plan)
+        self._liveness = TaskLiveness(setting.prepared.job.heartbeat_timeout_secs)
 
     def score(self, sessions: ClusterSessions) -> dict[str, float]:
         """Returns the metrics over all test data; {} without test data or metrics."""

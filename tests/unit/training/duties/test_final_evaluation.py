@@ -8,7 +8,7 @@ from ps_train.base.errors import DataError
 from ps_train.cluster.membership.records import EvalAssignment
 from ps_train.data.pipeline import DataSource
 from ps_train.data.split import UNKNOWN
-from ps_train.training.tasks.final_evaluation import check_same_examples
+from ps_train.training.duties.final_evaluation import check_same_examples
 
 
 def source_of(count):

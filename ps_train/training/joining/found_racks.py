@@ -1,16 +1,15 @@
 """The racks of a job: each worker learns the rack of every other one, and all of them agree.
 
-prepared = with_topology(prepared, stores)
-member = rack_member(prepared, joined)
+topology = found_racks(prepared, stores)
+confirm_racks(prepared, topology, stores[0])      # in every session
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ps_train.base.errors import RefusedError
 from ps_train.base.untrusted import read_object
@@ -19,18 +18,16 @@ from ps_train.cluster.membership.connect import NotReadyError, patient, retry_un
 from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.records import Identity, task_statuses
-from ps_train.cluster.topology import Topology, rack_port_of
+from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import described
-from ps_train.training.loop.rack import RackMember
-from ps_train.training.loop.session import told_by_chief
-from ps_train.training.tasks.join import Joined
-from ps_train.training.tasks.prepare import Prepared
+from ps_train.training.joining.prepare import Prepared
+from ps_train.training.joining.told_by_chief import told_by_chief
 
 log = logging.getLogger(__name__)
 
 
-def with_topology(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Prepared:
-    """Returns the task with the racks of all workers; without a `rack_file` it waits until each has told its rack.
+def found_racks(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Topology:
+    """Returns the racks of all workers; without a `rack_file` it waits until each has told its rack.
 
     The racks of a running job stay as they are: a worker that comes back from elsewhere keeps the place that it had.
 
@@ -41,8 +38,8 @@ def with_topology(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Prepar
     Raises:
       UnreachableError: a worker has not told its rack in time.
     """
-    if prepared.topology is not None:
-        return prepared
+    if not prepared.job.has_racks or not prepared.topology.is_flat:
+        return prepared.topology
     tasks = [str(task) for task in prepared.cluster.replicas()]
 
     def read() -> Topology:
@@ -65,7 +62,7 @@ def with_topology(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Prepar
             prepared.task,
             rack,
         )
-    return dataclasses.replace(prepared, topology=topology)
+    return topology
 
 
 def _racks_of_ps(stores: Sequence[KeyValueStore]) -> dict[str, str]:
@@ -75,18 +72,20 @@ def _racks_of_ps(stores: Sequence[KeyValueStore]) -> dict[str, str]:
     return {identity.task: identity.rack for identity in found if identity.rack}
 
 
-def agree_on_topology(prepared: Prepared, store: KeyValueStore) -> None:
+def confirm_racks(prepared: Prepared, topology: Topology, store: KeyValueStore) -> None:
     """Compares the racks with those of the chief, which writes them.
 
     Args:
-      prepared: the task, with the racks as it knows them.
+      prepared: the task.
+      topology: the racks as it knows them.
       store: of ps 0.
 
     Raises:
       RefusedError: they differ; the text shows the differences.
     """
-    assert prepared.topology is not None, "with_topology has found it"
-    own = {task: rack for task, rack in prepared.topology.racks.items() if not task.startswith("ps:")}
+    if topology.is_flat:
+        return
+    own = {task: rack for task, rack in topology.racks.items() if not task.startswith("ps:")}
     if prepared.is_chief:
         text = store.compare_and_set(records.TOPOLOGY, "", json.dumps(own)) or json.dumps(own)
     else:
@@ -95,30 +94,3 @@ def agree_on_topology(prepared: Prepared, store: KeyValueStore) -> None:
     found = diff_configs(read_object(text), own, "the job", "this task")
     if found:
         raise RefusedError(f"the racks of the workers are not the same in all tasks: {'; '.join(found)}.")
-
-
-def rack_member(prepared: Prepared, joined: Joined) -> RackMember:
-    """Returns the worker among those of its rack; its heartbeat then tells it what happens to the others."""
-    topology, task, heartbeat = prepared.topology, prepared.task, joined.heartbeat
-    assert topology is not None, "with_topology has found it"
-    place = topology.place(task)
-    member = RackMember(
-        prepared.job,
-        place.name,
-        topology.workers[place.index],
-        str(task),
-        prepared.cluster.address(task).host,
-        rack_port_of(prepared.job, prepared.cluster, task),
-        heartbeat.process_id,
-        joined.stores[0],
-        joined.events.stop.is_set,
-    )
-    observe = heartbeat.observe
-
-    def update(index: int, found: Mapping[str, str]) -> None:
-        observe(index, found)
-        if index == 0:
-            member.update(found)
-
-    heartbeat.observe = update
-    return member

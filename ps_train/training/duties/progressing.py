@@ -1,0 +1,127 @@
+"""The chief's progress: the console, the status page, event files, experiment trackers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.console import Progress
+from ps_train.engine.step.summaries import summaries_of
+from ps_train.engine.updates.counters.counter_values import RunCounterValues, counter_tensors
+from ps_train.observe.progress.progress import EventFile, ProgressHook, StepFetches
+from ps_train.observe.progress.summaries import SummaryHook
+from ps_train.observe.tracking.tracked_run import TrackedRun, source_file_of, tracked_run
+from ps_train.observe.tracking.tracking import END_SECS, STOPPED_SECS, Tracking
+from ps_train.training.duties.duty import Bursts, Duty, End, Setting, Start
+from ps_train.training.duties.saving import Saving
+from ps_train.training.joining.join import JoinedAsChief
+
+
+def counted(setting: Setting) -> dict[str, Any]:
+    """Returns tensors with the present counters of the run, and with the values that follow measurements."""
+    adapted = {value.name: value.newest() for value in setting.step.adapted}
+    return counter_tensors(setting.step.ps.counters) | ({"adapted": adapted} if adapted else {})
+
+
+class Progressing(Duty):
+    """The progress of the whole job.
+
+    Attributes:
+      fetches: what its hook fetches in each step.
+      counters_at: makes the counters' values from those that were fetched.
+    """
+
+    def __init__(
+        self, setting: Setting, joined: JoinedAsChief, saving: Saving, file: EventFile, tracking: Tracking
+    ) -> None:
+        job, agreed, step = setting.prepared.job, setting.agreed, setting.step
+        self._console, self._observer, self._saving = setting.console, joined.observer, saving
+        self._now_counted, self._global_step = counted(setting), step.ps.global_step
+        with tf.control_dependencies([step.ops.step_after]):
+            self.fetches = StepFetches(step.worker.loss, step.ops.step_after, counted(setting))
+        self.counters_at = functools.partial(RunCounterValues, job.update, list(agreed.pushers), agreed.declared)
+        self._hook = ProgressHook(self.fetches, job, self.counters_at, self._show, file, tracking.add)
+        self.hooks = [self._hook]
+        self._has_begun = False
+
+    def _show(self, progress: Progress, counters: RunCounterValues) -> None:
+        self._console.progress(progress.text())
+        self._observer.board.progress(progress, counters, self._saving.shown())
+
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Goes on at the step of the session."""
+        self._has_begun = True
+        self._hook.resumed(start.step)
+
+    def waiting(self, session: v1.Session) -> None:
+        """Shows the progress while only other tasks train, and has due checkpoints taken."""
+        step, counters = self.read(session)
+        self._hook.observe(step, counters)
+        self._saving.observe(step, session)
+
+    def read(self, session: v1.Session) -> tuple[int, Mapping[str, Any]]:
+        """Returns the global step and the counters, as they are now."""
+        step, counters = session.run([self._global_step, self._now_counted])
+        return int(step), counters
+
+    @property
+    def step(self) -> int:
+        """The last global step that was seen."""
+        return self._hook.step
+
+    @property
+    def loss(self) -> float | None:
+        """The last loss; None before the first step."""
+        return self._hook.loss
+
+    def ended(self, end: End) -> None:
+        """Writes the last point, and shows the last checkpoint."""
+        if self._has_begun:
+            self._hook.close()
+            self._observer.board.saved(self._saving.shown())
+        if end.state:
+            self._observer.end(end.state, end.cause)
+
+
+class TrackingRun(Duty):
+    """The run in an experiment tracker (`--track`)."""
+
+    def __init__(self, setting: Setting, joined: JoinedAsChief, tracking: Tracking) -> None:
+        self._prepared, self._plan, self._directory = setting.prepared, setting.agreed.plan, joined.directory
+        self._tracking, self._report = tracking, joined.observer.report
+
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Begins the run, once; it takes its time in a thread of its own."""
+        self._tracking.begin(functools.partial(self._run_of, start.state.ready.run_id))
+
+    def _run_of(self, run_id: str) -> TrackedRun:
+        prepared = self._prepared
+        found = prepared.variables.described(), self._directory, run_id, source_file_of(prepared.model)
+        return tracked_run(prepared.job, self._plan, *found)
+
+    def ended(self, end: End) -> None:
+        """Tells the tracker the end."""
+        if end.cause is not None:
+            self._tracking.tag("cause", end.cause)
+        if end.state:
+            self._tracking.end(end.state, [self._report], STOPPED_SECS if end.state == "stopped" else END_SECS)
+
+
+class ModelSummaries(Duty):
+    """The model's own summaries in the event file (`--summary_steps`)."""
+
+    def __init__(self, setting: Setting, step: tf.Tensor, file: EventFile) -> None:
+        job = setting.prepared.job
+        summaries = summaries_of(setting.step.graph) if job.summary_steps else []
+        if summaries:
+            self._hook = SummaryHook(summaries, job, step, lambda: setting.now.next_step, file)
+            self.hooks, self.bursts = [self._hook], Bursts(ends=job.summary_steps)
+
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Goes on at the step of the session."""
+        if self.hooks:
+            self._hook.resumed(start.step)
