@@ -37,7 +37,6 @@ from ps_train.config.error_report import read_errors
 from ps_train.config.flags import parse
 from ps_train.config.job import Job
 from ps_train.engine.run_directory.spool import read_state
-from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.profile.step_record import StepRecord, table_of
 from ps_train.observe.progress.eval_events import read_eval_metrics
 from ps_train.observe.status import prometheus
@@ -140,8 +139,7 @@ def _job() -> Any:
 def _page(texts_of: tuple[str, str]) -> None:
     """The records of tasks, as the status page shows them."""
     telemetry, status = texts_of
-    plan = make_plan([VariableSpec("w", (10, 10), "float32", 4)], 2)
-    board = Board(_job(), Cluster.of(_job()), plan, Recorder(), "")
+    board = Board(_job(), Cluster.of(_job()), Recorder(), "")
     items = {records.TELEMETRY: telemetry, records.task_key("worker:0"): status}
     try:
         board.read_records(0, items)

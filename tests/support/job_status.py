@@ -9,6 +9,7 @@ import numpy as np
 from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.topology import known_topology
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
@@ -16,6 +17,16 @@ from ps_train.observe.status.board import Board
 
 PS = ("a:1", "b:1")
 WORKERS = ("c:1", "d:1")
+
+
+class Liveness:
+    """The silent ps, in place of a `PsLiveness`."""
+
+    def __init__(self, *silent: str) -> None:
+        self.silent = list(silent)
+
+    def silent_ps(self) -> list[str]:
+        return self.silent
 
 
 def job_of(**fields):
@@ -28,7 +39,9 @@ def board_of(directory="", **fields):
     cluster = Cluster.of(job)
     recorder = Recorder()
     attach(recorder)
-    return Board(job, cluster, make_plan(specs, len(cluster.ps)), recorder, str(directory))
+    board = Board(job, cluster, recorder, str(directory))
+    board.planned(make_plan(specs, len(cluster.ps)), known_topology(job, cluster.chief, cluster))
+    return board
 
 
 def counters_of(update="async", stale=(60, 40), skipped=0, dropped=0):

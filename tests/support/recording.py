@@ -11,9 +11,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
 from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.loop import TrainingLoop
-from ps_train.training.loop.partition_client import shard_client_of
+from ps_train.training.loop.partition_client import PartitionClient
+from ps_train.training.loop.shard_client import OwnershipClient, ShardClient
 from ps_train.training.loop.step_sources import StepSource
 from tests.support.cluster import InProcessCluster
 
@@ -145,12 +147,16 @@ class SharingWorker:
         self.step, self.session, self.made = cluster.steps[index], cluster.sessions[index], 0
         replica = cluster.replicas[index]
         restart = self.step.worker.batches.initializer
-        self.shares = shard_client_of(
-            self.step, replica, cluster.job, len(cluster.steps), lambda: self.session.run(restart)
-        )
+        self.shares = self._client_of(replica, lambda: self.session.run(restart))
         rhythm = BurstScheduler.of(cluster.job)
         self._loop = TrainingLoop(f"worker:{index}", self.step, self.shares, self._stops, 0, bursts=rhythm)
         self._should_stop: Callable[[], bool] = lambda: False
+
+    def _client_of(self, replica: Replica, restart: Callable[[], object]) -> OwnershipClient:
+        job, assigned = self.cluster.job, self.step.worker.assigned
+        if assigned is not None and assigned.reader.is_endless:
+            return PartitionClient(self.step, replica, job, restart)
+        return ShardClient(self.step, replica, job, len(self.cluster.steps), restart)
 
     def begin(self) -> None:
         self.shares.begin(self.session, self.pace)

@@ -13,9 +13,10 @@ from ps_train.base.errors import RefusedError
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.config.job import Job, Task
-from ps_train.training.tasks import measured_weights
-from ps_train.training.joining.measured_weights import agree_on_weights, with_measured_weights
-from ps_train.training.joining.prepare import Prepared, prepare
+from ps_train.engine.variables.plan import Plan
+from ps_train.training.joining import measured_weights
+from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights
+from ps_train.training.joining.prepare import Prepared, plan_of, prepare
 from tests.support.models import Linear
 from tests.support.servers import POOL, Running
 
@@ -27,6 +28,16 @@ class Wide(Linear):
 
     def forward(self, features: Any, training: bool) -> Any:
         return super().forward(features, training) + 0 * tf.reduce_sum(v1.get_variable("wide", [1000, 1000]))
+
+
+class PlacedTask:
+    def __init__(self, prepared: Prepared, weights: MeasuredWeights) -> None:
+        self.prepared, self.weights = prepared, weights
+        specs = prepared.variables.specs()
+        self.plan: Plan = plan_of(prepared.job, specs, prepared.cluster, measured=weights.weights)
+
+    def confirm(self, store: KeyValueStore) -> None:
+        confirm_weights(self.prepared, self.weights, store)
 
 
 class Measured:
@@ -51,14 +62,18 @@ class Measured:
         self.stores[index] = store = KeyValueStore(server.target, server.host)
         store.set(records.IDENTITY, records.new_identity(f"ps:{index}", self.job.shared_fields()).to_json())
 
-    def task(self, index: int) -> Prepared:
-        return with_measured_weights(prepare(self.job, Task("worker", index), Wide()))
+    def task(self, index: int) -> PlacedTask:
+        """A task that has found the weights."""
+        prepared = prepare(self.job, Task("worker", index), Wide())
+        addresses = prepared.cluster.ps
+        found = measured_weights.measured_weights(prepared, list(self.stores.values()), addresses)
+        return PlacedTask(prepared, found)
 
 
 def test_all_tasks_have_the_plan_of_the_weights_that_the_chief_has_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = Measured(monkeypatch)
     chief = measured.task(0)
-    assert chief.weights is not None and chief.weights.text == "1,0.33"
+    assert chief.weights.text == "1,0.33"
     assert "ps:0 85.8 MiB/s, ps:1 28.6 MiB/s" in chief.weights.reason
     worker = measured.task(1)
     assert worker.plan == chief.plan
@@ -67,18 +82,18 @@ def test_all_tasks_have_the_plan_of_the_weights_that_the_chief_has_measured(monk
     # A chief that comes back finds the weights of the job, although the network is another one now.
     measured.speeds[1] = lambda: 90e6
     again = measured.task(0)
-    assert again.plan == chief.plan and again.weights is not None and not again.weights.reason
+    assert again.plan == chief.plan and not again.weights.reason
     # ps 0 has come back empty: the chief writes them again.
     measured.restart(0)
-    agree_on_weights(chief, measured.stores[0])
-    agree_on_weights(worker, measured.stores[0])
+    chief.confirm(measured.stores[0])
+    worker.confirm(measured.stores[0])
     # All ps and the chief have come back: a worker that has not must not use its old plan.
     for index in range(2):
         measured.restart(index)
     new = measured.task(0)
-    assert new.weights is not None and new.weights.text == "even"
+    assert new.weights.text == "even"
     with pytest.raises(RefusedError, match=r"have the weights even now, but worker:1 has placed .* by 1,0\.33"):
-        agree_on_weights(worker, measured.stores[0])
+        worker.confirm(measured.stores[0])
 
 
 def test_ps_that_cannot_be_measured_are_even_and_a_record_of_another_form_is_refused(
@@ -90,7 +105,6 @@ def test_ps_that_cannot_be_measured_are_even_and_a_record_of_another_form_is_ref
     measured = Measured(monkeypatch)
     measured.speeds[1] = lost
     chief = measured.task(0)
-    assert chief.weights is not None
     assert chief.weights.reason == "ps_weights=even: ps:1 could not be measured: Connection reset by peer"
     for text in ("1,1,1", "x", "0,1", "nan,1", "1,-1"):
         for store in measured.stores.values():

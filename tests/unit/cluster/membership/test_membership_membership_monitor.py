@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 
 import pytest
 
@@ -12,17 +10,15 @@ from ps_train.base.errors import ConfigError, TooFewWorkersError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import TaskState
-from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.config.job import Job
-from tests.support.processes import eventually
 from tests.support.statuses import worker_status
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
 
 
-def monitor(now=100.0, run=lambda work: work(), **fields):
+def monitor(now=100.0, **fields):
     job = Job(**{"ps_hosts": JOB.ps_hosts, "worker_hosts": JOB.worker_hosts, **fields})
-    made = MembershipMonitor(job, Cluster.of(job), now, run)
+    made = MembershipMonitor(job, Cluster.of(job), now)
     made.update([worker_status(index) for index in range(3)], now)
     return made
 
@@ -48,11 +44,12 @@ class TestMembershipMonitor:
     def test_absent_workers_are_removed_at_every_update_until_they_are_back(self):
         made, dismissed = monitor(), []
         made.update([worker_status(0, 1), worker_status(1, 0), worker_status(2, 1)], 111.0)  # there is no session yet
-        made.remove_replica = dismissed.append
         for beat in (2, 3):
             made.update([worker_status(0, beat), worker_status(1, 0), worker_status(2, beat)], 112.0)
+            made.care(lambda index: not dismissed.append(index), lambda: None, 112.0)
         assert dismissed == [1, 1]
         made.update([worker_status(0, 4), worker_status(1, 1), worker_status(2, 4)], 113.0)
+        made.care(lambda index: not dismissed.append(index), lambda: None, 113.0)
         assert dismissed == [1, 1]
 
     def test_fewer_than_min_workers_are_an_error_that_names_the_worker_that_left(self):
@@ -68,27 +65,26 @@ class TestMembershipMonitor:
 
     def test_once_too_few_remain_no_step_is_let_go_on_without_the_lost_worker(self):
         made, removed = monitor(update="sync", min_workers=3), []
-        made.remove_replica = removed.append
         beats = [[worker_status(0, beat), worker_status(1, 0), worker_status(2, beat)] for beat in (1, 2, 3)]
         assert isinstance(made.update(beats[0], 111.0), TooFewWorkersError)
         for statuses in beats[1:]:  # the chief saves meanwhile
             made.update(statuses, 112.0)
+            made.care(lambda index: not removed.append(index), lambda: None, 112.0)
         assert removed == []
 
     def test_it_is_logged_when_all_wait_for_a_worker_that_lives_but_makes_no_steps(self, caplog):
         made = monitor(update="sync")
-        made.awaited = lambda: (7, [1])
         with caplog.at_level(logging.WARNING, "ps_train"):
             logging.getLogger("ps_train").propagate = True
             for beat in range(1, 50):
                 made.update([worker_status(index, beat) for index in range(3)], 100.0 + beat)
+                made.care(lambda index: True, lambda: (7, [1]), 100.0 + beat)
         assert caplog.messages == ["no update since step 7, for 30s: all wait for worker:1"]
 
     def test_the_ps_are_asked_for_the_awaited_workers_every_five_seconds_only(self):
         made, asked = monitor(update="sync"), []
         for beat in range(1, 25):
-            made.awaited = lambda beat=beat: asked.append(beat)
-            made.update([worker_status(index, beat) for index in range(3)], 100.0 + beat)
+            made.care(lambda index: True, lambda beat=beat: asked.append(beat), 100.0 + beat)
         assert asked == [5, 10, 15, 20]
 
     def test_that_no_worker_has_input_left_is_no_error_but_the_end(self, caplog):
@@ -118,35 +114,6 @@ class TestMembershipMonitor:
 
     def test_a_ps_that_does_not_answer_is_not_asked_for_every_absent_worker(self):
         made, asked = monitor(), []
-        made.remove_replica = lambda index: bool(asked.append(index))
         made.update([worker_status(0, 1), worker_status(1, 0), worker_status(2, 0)], 111.0)
+        made.care(lambda index: bool(asked.append(index)), lambda: None, 111.0)
         assert asked == [1]
-
-    def test_workers_are_removed_though_an_earlier_removal_never_ends(self):
-        made, never, asked = monitor(run=BackgroundTask(patience_secs=0.2)), threading.Event(), []
-        made.remove_replica = lambda index: never.wait(60)  # a call to a ps that was frozen, and replaced elsewhere
-        statuses = [worker_status(0, 1), worker_status(1, 0), worker_status(2, 1)]
-        made.update(statuses, 111.0)
-        made.remove_replica = lambda index: bool(asked.append(index)) or True  # of the session after the recovery
-
-        def removed():
-            made.update(statuses, 111.0)
-            return 1 in asked
-
-        eventually(removed, 20, "the removal of worker 1")
-        never.set()
-
-    def test_a_heartbeat_does_not_wait_for_a_ps_that_does_not_answer(self):
-        made, silent, asked = monitor(run=BackgroundTask()), threading.Event(), []
-
-        def dismiss(index):
-            asked.append(index)
-            return silent.wait(30)
-
-        made.remove_replica = dismiss
-        began = time.monotonic()
-        for beat in range(1, 21):
-            made.update([worker_status(0, beat), worker_status(1, 0), worker_status(2, 0)], 110.0 + beat)
-        assert time.monotonic() - began < 25
-        assert asked in ([], [1])
-        silent.set()

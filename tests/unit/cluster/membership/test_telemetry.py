@@ -21,7 +21,7 @@ def test_a_record_is_small_plain_json():
         recorder.add(Event(float(number), "fault", "worker:1", "x" * 5000))
     source = TelemetrySource(recorder)
     source.add(8, 256.0)
-    source.step_time = lambda: {"step": 8, "secs": 0.01}
+    source.include(lambda: {"step_time": {"step": 8, "secs": 0.01}})
     text = json.dumps(source.read())
     assert len(text) < 4096
     found = json.loads(text)
@@ -72,9 +72,9 @@ def test_what_a_task_sends_is_what_the_chief_takes():
     recorder = Recorder()
     recorder.add(Event(3.0, "fault", "worker:1", "text"))
     source = TelemetrySource(recorder)
-    source.step_time = lambda: {"pull": 0.5}
+    source.include(lambda: {"step_time": {"pull": 0.5}})
     cuts = {"late_rows": 3, "next_cut_ms": 1_795_737_600_000}
-    source.stream = lambda: {"lag": {str(n): [float(n), 1.0] for n in range(200)}, "lag_unit": "bytes", **cuts}
+    source.include(lambda: {"lag": {str(n): [float(n), 1.0] for n in range(200)}, "lag_unit": "bytes", **cuts})
     sent = json.loads(json.dumps(source.read()))
     taken = checked_telemetry(sent)
     assert sorted(map(int, taken["lag"])) == list(range(136, 200))  # the largest, because a record is small

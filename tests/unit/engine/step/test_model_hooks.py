@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.engine.step.model_hooks import ModelHooks, ShardProgressHook, shard_hooks
+from ps_train.engine.step.model_hooks import ModelHooks, ShardProgressHook
 from ps_train.modeling.model import Model
 
 
@@ -16,7 +16,7 @@ def of(made):
 
 
 def test_a_model_has_no_hooks_unless_it_says_so():
-    assert ModelHooks(Model(), print).hooks == [] == shard_hooks(None, None)
+    assert ModelHooks(Model(), print).hooks == []
 
 
 def test_a_hook_begins_once_while_the_graph_is_open_and_ends_with_the_training():
@@ -46,7 +46,7 @@ def test_a_hook_begins_once_while_the_graph_is_open_and_ends_with_the_training()
 
 def test_dynamic_sharding_has_a_hook():
     with tf.Graph().as_default():
-        (hook,) = shard_hooks(tf.zeros([3], tf.int64), print)
+        hook = ShardProgressHook(tf.zeros([3], tf.int64), print)
     assert isinstance(hook, ShardProgressHook)
 
 

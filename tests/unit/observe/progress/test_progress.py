@@ -16,7 +16,7 @@ from ps_train.base.console import Progress
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.observe.progress.eval_events import read_eval_metrics
-from ps_train.observe.progress.progress import ProgressHook, StepFetches
+from ps_train.observe.progress.progress import EventFile, ProgressHook, StepFetches
 
 MIB = 1 << 20
 STEPS_PER_SEC = 100
@@ -54,10 +54,9 @@ class Run:
             job,
             lambda **counted: self._tally,
             self._show,
-            str(directory),
+            EventFile(str(directory)),
             clock=lambda: self.now,
         )
-        self.hook.after_create_session(None, None)
         self.hook.resumed(0)
         self.hook.loss = 1.0
         seen = np.ones([WORKERS, 24])  # a histogram of so many bars for each worker
@@ -150,7 +149,7 @@ def test_after_a_resume_the_last_point_before_it_and_the_first_after_it_are_writ
     run.hook.resumed(before - 5000)
     run.step = before - 5000
     run.go_on(6)
-    assert run.starts() == [0, before - 5000]
+    assert run.starts() == [before - 5000]
     assert run.points()[-2:] == [before, before - 5000 + 4 * STEPS_PER_SEC]
 
 
@@ -165,25 +164,24 @@ def test_a_run_that_loses_a_ps_every_minute_does_not_begin_anew(begun: Callable[
 
 def test_closing_a_hook_that_never_had_a_session_does_nothing(tmp_path: pathlib.Path) -> None:
     nothing = tf.constant(0)
-    hook = ProgressHook(StepFetches(nothing, nothing), Job(), RunCounterValues, print, str(tmp_path))
+    hook = ProgressHook(StepFetches(nothing, nothing), Job(), RunCounterValues, print, EventFile(str(tmp_path)))
     hook.close()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_refuses_points_loses_them_and_takes_later_ones(tmp_path, caplog, monkeypatch):
-    run = Run(tmp_path)
+    file = EventFile(str(tmp_path))
     refusals = [RuntimeError("No space left on device\n\tFailed to flush 1 events"), OSError("full")]
 
     class Refuses:
         def add_summary(self, summary, step):
             raise refusals.pop()
 
-    monkeypatch.setattr(run.hook, "_new_writer", Refuses)
-    run.hook._writer = None
-    run.hook.add({"a": 1.0}, 1)
-    run.hook.add({"a": 2.0}, 2)
+    monkeypatch.setattr(file, "_new_writer", Refuses)
+    file.add_values({"a": 1.0}, 1)
+    file.add_values({"a": 2.0}, 2)
     assert refusals == []
     assert caplog.text.count("could not be written") == 1
     monkeypatch.undo()
-    run.hook.add({"a": 3.0}, 3)
+    file.add_values({"a": 3.0}, 3)
     assert read_eval_metrics(str(tmp_path))[3] == {"a": 3.0}

@@ -12,9 +12,8 @@ import tensorflow.compat.v1 as v1
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from ps_train.config.job import Job
-from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
-from ps_train.observe.progress.progress import ProgressHook, StepFetches
+from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.progress.summaries import SummaryHook, text_of
 
 
@@ -24,15 +23,12 @@ class Run:
     def __init__(self, directory: pathlib.Path, begin: int = 0, **fields: Any) -> None:
         nothing = tf.constant(0)
         job = Job(**fields)
-        self.progress = ProgressHook(StepFetches(nothing, nothing), job, RunCounterValues, print, str(directory))
-        self.progress.step = begin
-        self.progress.after_create_session(None, None)
         self.expected = begin
         with tf.Graph().as_default(), v1.name_scope("model"), v1.Session() as session:
             made = [v1.summary.scalar("deep/x", 2.0), v1.summary.scalar("model/y", 3.0, family="kind")]
             self._texts = session.run(made)
-        self.hook = SummaryHook(made, job, nothing, lambda: self.expected, self.progress)
-        self.hook.after_create_session(None, None)
+        self.hook = SummaryHook(made, job, nothing, lambda: self.expected, EventFile(str(directory)))
+        self.hook.resumed(begin)
         self.fetched: list[int] = []
 
     def call(self, expected: int, reached: int | None = None) -> None:
@@ -82,6 +78,5 @@ def test_the_text_holds_flags_and_plan() -> None:
 
 @pytest.mark.parametrize("values", [{"test/accuracy": 0.5}])
 def test_numbers_are_written_beside_the_progress(tmp_path: pathlib.Path, values: dict[str, float]) -> None:
-    run = Run(tmp_path)
-    run.progress.add(values, 12)
+    EventFile(str(tmp_path)).add_values(values, 12)
     assert scalars(tmp_path) == {"test/accuracy": [12]}

@@ -15,12 +15,9 @@ from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.observer import JobObserver
 from tests.support.job_status import counters_of, job_of, progress_of
 from tests.support.statuses import store_of, worker_status
-
-PLAN = make_plan([VariableSpec("w", (10, 10), "float32", 4)], 2)
 
 
 @pytest.fixture
@@ -30,7 +27,7 @@ def observe(tmp_path):
     def make(**fields):
         job, recorder = job_of(**fields), Recorder()
         attach(recorder)
-        made.append(JobObserver(job, Cluster.of(job), PLAN, recorder, str(tmp_path)))
+        made.append(JobObserver(job, Cluster.of(job), recorder, str(tmp_path)))
         return made[-1]
 
     yield make

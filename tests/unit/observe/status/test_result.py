@@ -37,7 +37,7 @@ class TestRunSummary:
 
     def test_the_loss_scale_is_in_the_result_if_there_is_one(self):
         assert "loss_scale" not in self.summary().result(Job())
-        scaled = dataclasses.replace(self.summary(), loss_scale=1024.0)
+        scaled = dataclasses.replace(self.summary(), facts={"loss_scale": 1024.0})
         assert scaled.result(Job())["loss_scale"] == 1024.0
 
     def test_metrics_of_slices_are_rows_of_their_own(self):

@@ -14,7 +14,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import TELEMETRY, Aggregator, TaskState, aggregator_key
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.tasks import TaskBoard
-from tests.support.job_status import job_of
+from tests.support.job_status import Liveness, job_of
 from tests.support.statuses import store_of, task_status, worker_status
 
 LOST_SECS = 10.0
@@ -30,7 +30,9 @@ def recorder():
 @pytest.fixture
 def tasks(recorder):
     plan = make_plan([VariableSpec("w", (10, 10), "float32", 4)], 2)
-    return TaskBoard(Cluster.of(job_of()), plan, LOST_SECS, recorder)
+    board = TaskBoard(Cluster.of(job_of()), LOST_SECS, recorder)
+    board.planned(plan)
+    return board
 
 
 def states(tasks, now):
@@ -94,15 +96,16 @@ def test_a_silent_ps_has_no_measurements_nor_one_that_sends_none(tasks):
         tasks.read_records(1, {TELEMETRY: json.dumps({"uptime": now, "cpu_secs": now, "rss_bytes": 3e8})}, now)
     assert measured(tasks.ps(3.0)[1]) == {"cpu": 1.0, "rss_bytes": 3e8, "sent_bytes_per_sec": 0.0}
     assert measured(tasks.ps(8.0)[1]) == {}
-    tasks.silent_ps = lambda: ["ps:1 (b:1)"]
+    tasks.watch(Liveness("ps:1 (b:1)"))
     assert tasks.ps(3.0)[1]["state"] == "silent" and measured(tasks.ps(3.0)[1]) == {}
 
 
 def test_the_silence_of_ps_0_is_not_that_of_the_workers(tasks):
     heard(tasks, 1, 1.0)
-    tasks.silent_ps = lambda: ["ps:0 (a:1)"]
+    liveness = Liveness("ps:0 (a:1)")
+    tasks.watch(liveness)
     assert states(tasks, 40.0)["worker:1"] == "training" and measured(tasks.workers(40.0)[1]) == {}
-    tasks.silent_ps = list
+    liveness.silent.clear()
     tasks.read_records(0, {}, 41.0)  # a new process, to which nobody has written yet
     assert states(tasks, 42.0)["worker:1"] == "training"
     for now in range(43, 60, 2):
@@ -151,8 +154,7 @@ def test_a_worker_whose_rack_has_no_aggregator_waits_for_it(tasks, role, state):
 def test_a_worker_names_the_ps_in_its_process(recorder):
     job = job_of(ps_hosts=(), ps_on_workers=True)
     cluster = Cluster.of(job)
-    plan = make_plan([VariableSpec("w", (10, 10), "float32", 4)], 2)
-    assert [task["ps"] for task in TaskBoard(cluster, plan, LOST_SECS, recorder).workers(0.0)] == ["ps:0", "ps:1"]
+    assert [task["ps"] for task in TaskBoard(cluster, LOST_SECS, recorder).workers(0.0)] == ["ps:0", "ps:1"]
 
 
 @pytest.mark.parametrize("state", [TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT])

@@ -7,8 +7,8 @@ import pytest
 from ps_train.base.errors import LostTaskError, RefusedError, UnreachableError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Job
-from ps_train.training.loop.session import agree_with_chief
 from ps_train.training.joining.join import _when_answered
+from ps_train.training.joining.told_by_chief import agree_with_chief
 
 SILENT = LostTaskError("ps:0 (a:1) does not answer (Deadline Exceeded)")
 
