@@ -13,6 +13,7 @@ from ps_train.base.lifecycle import Event
 from ps_train.cluster.membership.records import TELEMETRY, TaskState
 from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import NO_LIMIT
+from ps_train.engine.variables.plan import VariableSpec, make_plan
 from tests.support.job_status import Liveness, board_of, counters_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
 
