@@ -1,7 +1,7 @@
 """The chief's periodic checkpoints: one at the start, then one every few steps or seconds.
 
 `engine/checkpoint/save_watcher.py` looks for due checkpoints between the chief's own steps.
-`training/tasks/chief_training.py` writes the last checkpoint.
+`training/duties/saving.py` writes the last checkpoint.
 """
 
 from __future__ import annotations
