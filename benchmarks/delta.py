@@ -91,8 +91,8 @@ def _write_checkpoints(folder: pathlib.Path) -> int:
             part = rows.standard_normal((_PART, WIDTH), dtype=np.float32)
             if name == "new":
                 part[changed[begin : begin + _PART]] += 1
-            writer.add("table", f"{ROWS} {WIDTH} {begin},{_PART}:-", part)
-        writer.add("global_step", "", np.int64(1))
+            writer.add("table", part, begin, [ROWS, WIDTH])
+        writer.add("global_step", np.int64(1))
         writer.close()
     return _bytes_in(str(folder / "new"))
 

@@ -354,7 +354,7 @@ def test_a_checkpoint_of_tensorflow_s_first_format_is_taken(path: str, tmp_path:
     assert np.array_equal(after["net/w"], w) and np.array_equal(after["net/b"], b)
     make_delta(open_saved(found), open_saved(str(write_checkpoint(tmp_path / "new", w))), str(tmp_path / "d"))
     result = apply_deltas(open_saved(found), [str(tmp_path / "d")], str(tmp_path / "result"))
-    assert np.array_equal(tf.train.load_checkpoint(result.values.prefix).get_tensor("net/w"), w + 1)
+    assert np.array_equal(tf.train.load_checkpoint(result.values.path).get_tensor("net/w"), w + 1)
     with pytest.raises(ConfigError, match="is no checkpoint and no SavedModel"):
         open_saved(__file__)
 
