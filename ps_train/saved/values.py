@@ -193,6 +193,11 @@ def parts_of(key: str, kind: Kind) -> list[RowRun]:
     return [RowRun(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
 
 
+def spec_of(part: RowRun, kind: Kind) -> str:
+    """Returns the place of a part in its variable, as `Writer.add` takes it."""
+    return "" if part.rows < 0 else rows_spec(kind[0], part.begin, part.rows)
+
+
 class Writer:
     """Writes a checkpoint part by part; it is there, complete, after `close`.
 
@@ -209,17 +214,9 @@ class Writer:
         self._bytes = 0
         os.makedirs(self._folder)
 
-    def add(self, key: str, array: Any, begin: int = 0, shape: Sequence[int] | None = None) -> None:
-        """Adds a value, or some of its rows; the array must stay as it is until `close`.
-
-        Args:
-          key: name of the value.
-          array: the value or rows.
-          begin: the first row.
-          shape: of the whole value; None: the array is the whole value.
-        """
-        is_whole = shape is None or array.shape == tuple(shape)
-        self._held.append((key, "" if is_whole else rows_spec(shape, begin, len(array)), array))
+    def add(self, key: str, array: Any, spec: str = "") -> None:
+        """Adds a value, or with `spec` a part of one; the array must stay as it is until `close`."""
+        self._held.append((key, spec, array))
         self._bytes += array.nbytes
         if self._bytes >= CHUNK_BYTES or any(key == held for held, _, _ in self._held[:-1]):
             self._flush()

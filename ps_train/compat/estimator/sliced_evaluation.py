@@ -81,8 +81,9 @@ def evaluate_slices(
                             session.run(update)
                     numbers = session.run(values)
                     found[slice_metric(EXAMPLES, field, name)] = float(count)
-                    flat = [one for metric, value in numbers.items() for one in numbers_of(metric, value)]
-                    found |= {slice_metric(key, field, name): value for key, value in flat}
+                    for metric, value in numbers.items():
+                        if not isinstance(value, bytes):  # a summary
+                            found |= {slice_metric(key, field, name): one for key, one in numbers_of(metric, value)}
     return found
 
 

@@ -299,9 +299,7 @@ def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float
 
 
 def numbers_of(name: str, value: Any) -> list[tuple[str, float]]:
-    """Returns the numbers of a metric, each with its name; a summary, as bytes, has none."""
-    if isinstance(value, bytes):
-        return []
+    """Returns the numbers of a metric, each with its name: NAME, or NAME/0, NAME/1, and so on."""
     numbers = np.asarray(value)
     if numbers.ndim == 0:
         return [(name, float(numbers))]

@@ -30,6 +30,7 @@ from ps_train.saved.values import (
     hash_of,
     new_folder,
     read_and_hash,
+    spec_of,
 )
 
 
@@ -165,7 +166,7 @@ def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: C
                     continue  # it is gone, or has another shape
             after = _after(deltas, part, array, base.values.kinds)
             made.add(part, digest if after is array else hash_of(after))
-            writer.add(part.key, after, part.begin, last[part.key][0])
+            writer.add(part.key, after, spec_of(part, last[part.key]))
     writer.close()
 
 

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, check_variables
 from ps_train.saved.export.coded_rows import CodedRows
-from ps_train.saved.values import ContentHash, RowRun, Writer, all_parts, hash_of
+from ps_train.saved.values import ContentHash, RowRun, Writer, all_parts, hash_of, spec_of
 
 
 class CheckpointCopier(v1.train.Saver):
@@ -55,7 +55,7 @@ class CheckpointCopier(v1.train.Saver):
             writer = Writer(self._path)
             for part, array in self._parts():
                 content.add(part, hash_of(array))
-                writer.add(part.key, array, part.begin, kinds[part.key][0])
+                writer.add(part.key, array, spec_of(part, kinds[part.key]))
             writer.close()
         return content.text()
 
