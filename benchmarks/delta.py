@@ -80,6 +80,7 @@ def _peak_bytes(pid: int) -> int:
 
 def _write_checkpoints(folder: pathlib.Path) -> int:
     """Writes the two checkpoints; returns the bytes of one."""
+    from ps_train.engine.variables.variables import rows_spec
     from ps_train.saved.values import Writer
 
     random = np.random.default_rng(1)
@@ -91,8 +92,8 @@ def _write_checkpoints(folder: pathlib.Path) -> int:
             part = rows.standard_normal((_PART, WIDTH), dtype=np.float32)
             if name == "new":
                 part[changed[begin : begin + _PART]] += 1
-            writer.add("table", f"{ROWS} {WIDTH} {begin},{_PART}:-", part)
-        writer.add("global_step", "", np.int64(1))
+            writer.add("table", part, rows_spec([ROWS, WIDTH], begin, _PART))
+        writer.add("global_step", np.int64(1))
         writer.close()
     return _bytes_in(str(folder / "new"))
 

@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from ps_train.base.errors import DataError
 from ps_train.data.data_shard import WHOLE, DataShard, equal_runs
-from ps_train.data.gzip_files import GZIP_START, has_content, is_gzipped
-from ps_train.data.opened_files import errors_of, opened, size_of, told_as_data_error
+from ps_train.data.gzip_files import has_content, is_gzipped, unpacked
+from ps_train.data.opened_files import errors_of, opened, size_of
 from ps_train.data.stream import no_autograph, pipeline_error
 
 BLOCK_BYTES = 1 << 18
@@ -172,14 +171,8 @@ def first_line(path: Path) -> bytes:
     Raises:
       DataError: the file cannot be read.
     """
-    with told_as_data_error(path), opened(path) as packed:
-        start = packed.read(len(GZIP_START))
-        packed.seek(0)
-        file: Any = gzip.GzipFile(fileobj=packed) if start == GZIP_START else packed
-        try:
-            return bytes(file.readline()).removeprefix(_MARK).rstrip(b"\r\n")
-        except (EOFError, zlib.error) as error:
-            raise DataError(f"{path} cannot be read: {error}.") from None
+    with unpacked(path) as file:
+        return file.readline().removeprefix(_MARK).rstrip(b"\r\n")
 
 
 def _every(lines: list[bytes], before: int, index: int, count: int) -> Iterator[tuple[int, bytes]]:

@@ -2,7 +2,7 @@
 
     saved = open_saved("/models/run1/export/3")         # a SavedModel, a checkpoint, or a directory of checkpoints
     for part in all_parts(saved.values.kinds, ["users"]):
-        saved.values.read(part)                         # numpy [rows, ...]
+        saved.values.read(*part)                        # numpy [rows, ...]
 
 The hash of the content is that of each variable's name, dtype and shape, of its parts, and of the other files of a
 SavedModel.  It does not depend on the layout of the files, nor on the number of ps that wrote them.
@@ -17,7 +17,7 @@ import math
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,11 +27,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.base.whole_file import whole_folder
-from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
-from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
-from ps_train.engine.run_directory.checkpoint_contents import DAMAGED_ERRORS, Kind, damaged_error, shapes_and_dtypes
-from ps_train.engine.run_directory.glob_free import files_of_first_format, glob_free
+from ps_train.engine.run_directory.checkpoint_contents import CHUNK_BYTES, SLICED_DTYPES, CheckpointValues, Kind
+from ps_train.engine.run_directory.glob_free import files_of_first_format
 from ps_train.engine.run_directory.run_checkpoints import checkpoints_in, newest_checkpoint
+from ps_train.engine.variables.variables import rows_spec
 
 SAVED_MODEL = "saved_model.pb"
 _VARIABLES = "variables"
@@ -52,55 +51,6 @@ class RowRun(NamedTuple):
     rows: int
 
 
-class Values:
-    """The variables of one checkpoint, read in parts.
-
-    Args:
-      prefix: path of the checkpoint.
-
-    Attributes:
-      prefix: path of the checkpoint.
-      kinds: name to shape and dtype.
-
-    Raises:
-      DamagedCheckpointError: it is damaged, or not a checkpoint.
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix, self.kinds = prefix, shapes_and_dtypes(prefix)
-
-    def read(self, part: RowRun) -> Any:
-        """Returns the rows of a part, numpy [rows, ...], or the whole value.
-
-        Raises:
-          DamagedCheckpointError: the file is damaged.
-        """
-        kind = self.kinds[part.key]
-        dtype, spec = kind[1], spec_of(part, kind)
-        try:
-            with glob_free(self.prefix) as readable:
-                (found,) = _run(
-                    lambda: tf.raw_ops.RestoreV2(
-                        prefix=readable, tensor_names=[part.key], shape_and_slices=[spec], dtypes=[dtype]
-                    )
-                )
-        except DAMAGED_ERRORS as error:
-            raise damaged_error(self.prefix, error) from None
-        return np.asarray(found, object if dtype == tf.string else None)
-
-    def read_and_hash(self, part: RowRun) -> tuple[Any, bytes]:
-        """Returns a part as `read` does, and its hash."""
-        array = self.read(part)
-        return array, hash_of(array)
-
-    @property
-    def global_step(self) -> int:
-        """The global step; -1 if there is none, as in a SavedModel."""
-        if GLOBAL_STEP not in self.kinds:
-            return -1
-        return int(self.read(RowRun(GLOBAL_STEP, 0, -1)))
-
-
 @dataclasses.dataclass(frozen=True)
 class Saved:
     """A checkpoint or a SavedModel.
@@ -113,7 +63,7 @@ class Saved:
     """
 
     path: str
-    values: Values
+    values: CheckpointValues
     folder: str = ""
     files: tuple[str, ...] = ()
 
@@ -131,7 +81,7 @@ class Saved:
     @property
     def name(self) -> str:
         """The base name of its variables' files."""
-        return os.path.basename(self.values.prefix)
+        return os.path.basename(self.values.path)
 
 
 def open_saved(path: str) -> Saved:
@@ -147,19 +97,19 @@ def open_saved(path: str) -> Saved:
             os.path.relpath(os.path.join(inner, name), folder) for inner, _, names in os.walk(folder) for name in names
         ]
         others = sorted(name for name in names if os.path.dirname(name) != _VARIABLES)
-        return Saved(path, Values(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
+        return Saved(path, CheckpointValues(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
     if os.path.isdir(folder):
         newest = newest_checkpoint(folder)
         if newest is None and checkpoints_in(folder):
             raise ConfigError(f"no checkpoint in {path} can be read: all are damaged, or of another run.")
         if newest is None:
             raise ConfigError(f"{path} has neither a checkpoint nor {SAVED_MODEL}.")
-        return Saved(path, Values(newest))
+        return Saved(path, CheckpointValues(newest))
     if os.path.isfile(folder + ".index"):
-        return Saved(path, Values(folder))
+        return Saved(path, CheckpointValues(folder))
     try:
         if files_of_first_format(folder):
-            return Saved(path, Values(folder))
+            return Saved(path, CheckpointValues(folder))
     except DamagedCheckpointError:
         pass  # it is another file
     raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
@@ -192,7 +142,7 @@ class ContentHash:
         return whole.hexdigest()
 
 
-def variables_hash(values: Values) -> str:
+def variables_hash(values: CheckpointValues) -> str:
     """Returns the hash of variables alone, as the fingerprint of a SavedModel has it."""
     return _hash(values, {})
 
@@ -202,11 +152,17 @@ def content_hash(saved: Saved) -> str:
     return _hash(saved.values, saved.file_hashes())
 
 
-def _hash(values: Values, files: Mapping[str, str]) -> str:
+def _hash(values: CheckpointValues, files: Mapping[str, str]) -> str:
     content = ContentHash(values.kinds, files)
     for part in all_parts(values.kinds, list(values.kinds)):
-        content.add(part, values.read_and_hash(part)[1])
+        content.add(part, read_and_hash(values, part)[1])
     return content.text()
+
+
+def read_and_hash(values: CheckpointValues, part: RowRun) -> tuple[Any, bytes]:
+    """Returns a part, and its hash."""
+    array = values.read(*part)
+    return array, hash_of(array)
 
 
 def hash_of(array: Any) -> bytes:
@@ -238,11 +194,8 @@ def parts_of(key: str, kind: Kind) -> list[RowRun]:
 
 
 def spec_of(part: RowRun, kind: Kind) -> str:
-    """Returns the `shape_and_slice` of a part, as `SaveV2` and `RestoreV2` take it."""
-    if part.rows < 0:
-        return ""
-    shape = kind[0]
-    return " ".join([*map(str, shape), ":".join([f"{part.begin},{part.rows}", *["-"] * (len(shape) - 1)])])
+    """Returns the place of a part in its variable, as `Writer.add` takes it."""
+    return "" if part.rows < 0 else rows_spec(kind[0], part.begin, part.rows)
 
 
 class Writer:
@@ -261,7 +214,7 @@ class Writer:
         self._bytes = 0
         os.makedirs(self._folder)
 
-    def add(self, key: str, spec: str, array: Any) -> None:
+    def add(self, key: str, array: Any, spec: str = "") -> None:
         """Adds a value, or with `spec` a part of one; the array must stay as it is until `close`."""
         self._held.append((key, spec, array))
         self._bytes += array.nbytes
@@ -272,32 +225,29 @@ class Writer:
         """Writes what is left, and the index."""
         if self._held or not self._files:
             self._flush()
-        _run(
-            lambda: tf.raw_ops.MergeV2Checkpoints(
-                checkpoint_prefixes=self._files, destination_prefix=self._prefix, delete_old_dirs=True
+        with _local_session() as session:
+            session.run(
+                tf.raw_ops.MergeV2Checkpoints(
+                    checkpoint_prefixes=self._files, destination_prefix=self._prefix, delete_old_dirs=True
+                )
             )
-        )
 
     def _flush(self) -> None:
         file = os.path.join(self._folder, f"part-{len(self._files):05}")
         keys, specs, arrays = zip(*(self._held or [("nothing", "", np.int64(0))]), strict=True)
-        _run(
-            lambda: tf.raw_ops.SaveV2(
-                prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=[tf.constant(array) for array in arrays]
-            )
-        )
+        with _local_session() as session:
+            tensors = [v1.placeholder(array.dtype, array.shape) for array in arrays]
+            save = tf.raw_ops.SaveV2(prefix=file, tensor_names=keys, shape_and_slices=specs, tensors=tensors)
+            session.run(save, dict(zip(tensors, arrays, strict=True)))
         self._files.append(file)
         self._held, self._bytes = [], 0
 
 
-def _run(make: Callable[[], Any]) -> Any:
-    """Runs operations at once, also where eager execution is off; returns the values of their tensors."""
-    if tf.executing_eagerly():
-        with tf.device("/device:CPU:0"):
-            found = make()
-            return None if found is None else [tensor.numpy() for tensor in found]
+@contextlib.contextmanager
+def _local_session() -> Iterator[v1.Session]:
+    """Gives a session of a graph of its own, which works also where eager execution is disabled."""
     with tf.Graph().as_default(), tf.device("/device:CPU:0"), v1.Session() as session:
-        return session.run(make())
+        yield session
 
 
 @contextlib.contextmanager

@@ -69,9 +69,8 @@ def _read(path: str, values: dict[str, Any]) -> str:
     with v1.Graph().as_default(), v1.Session() as session:
         variables = {key: v1.get_variable(key.replace("/", "_"), initializer=value) for key, value in values.items()}
         try:
-            contents.shapes_and_dtypes(path)
             contents.examples_of(path)
-            contents.restore_into(session, variables, path)
+            contents.CheckpointValues(path).restore(session, variables)
         except (DamagedCheckpointError, ModelError) as error:
             return "" if str(error).isprintable() and len(str(error)) < 2000 else f"not one line: {str(error)!r}"
         found = session.run(variables)

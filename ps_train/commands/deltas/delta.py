@@ -76,7 +76,7 @@ def _run(
 
 
 def _delta(given: argparse.Namespace, console: Console) -> None:
-    from ps_train.engine.checkpoint.files import GLOBAL_STEP
+    from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP
     from ps_train.saved.deltas.difference import make_delta
     from ps_train.saved.deltas.manifest import described
     from ps_train.saved.values import open_saved
@@ -97,7 +97,7 @@ def _delta(given: argparse.Namespace, console: Console) -> None:
             f"note: {len(other)} variables are not of the same shape and dtype in both, such as {other[0]}: served "
             "models need a new base"
         )
-    full = _bytes_in(new.folder) if new.folder else sum(_bytes_of(path) for path in _files_of(new.values.prefix))
+    full = _bytes_in(new.folder) if new.folder else sum(_bytes_of(path) for path in _files_of(new.values.path))
     size = _bytes_in(given.to)
     console.line(
         f"delta from {described(manifest.base)} to {described(manifest.next)}: {size / _MIB:.2f} MiB "
@@ -117,7 +117,7 @@ def _apply(given: argparse.Namespace, console: Console) -> None:
     from ps_train.saved.values import open_saved
 
     result = apply_deltas(open_saved(given.base), given.deltas, given.to)
-    console.line(f"{given.base} and {len(given.deltas)} deltas are {result.folder or result.values.prefix}")
+    console.line(f"{given.base} and {len(given.deltas)} deltas are {result.folder or result.values.path}")
 
 
 def _bytes_in(folder: str) -> int:

@@ -13,6 +13,7 @@ The chief decides, and all workers stop.  The other workers learn of it in one o
 
 from __future__ import annotations
 
+import inspect
 import logging
 import operator
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from ps_train.compat.estimator.spec.calls import call_by_name, check_arguments, 
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.train.stop_at_step import StopAtStepHook
-from ps_train.observe.progress.eval_events import read_eval_metrics
+from ps_train.observe.progress.eval_events import read_eval_metrics, values_of
 
 log = logging.getLogger(__name__)
 
@@ -107,82 +108,6 @@ def make_early_stopping_hook(
     return _StopJobHook(should_stop_fn, v1.train.SecondOrStepTimer(run_every_secs, run_every_steps))
 
 
-def stop_if_higher_hook(
-    estimator: Any,
-    metric_name: str,
-    threshold: float,
-    eval_dir: str | None = None,
-    min_steps: int = 0,
-    run_every_secs: float | None = 60,
-    run_every_steps: int | None = None,
-) -> v1.train.SessionRunHook:
-    """Returns a hook that ends the training when a metric is higher than a threshold.
-
-    Args:
-      estimator: the Estimator that is trained.
-      metric_name: name of the metric, as in the result of `evaluate`.
-      threshold: the value to exceed.
-      eval_dir: directory of the evaluation's event files; by default `estimator.eval_dir()`.
-      min_steps: results of earlier global steps are ignored.
-      run_every_secs: look every so many seconds; None: by steps.
-      run_every_steps: look every so many steps; None: by time.
-
-    Raises:
-      TypeError: estimator is not an Estimator.
-      ValueError: run_every_secs and run_every_steps are both given, or neither is.
-    """
-    watch = _Watch(estimator, metric_name, eval_dir, min_steps, _crossed(operator.gt, threshold))
-    return make_early_stopping_hook(estimator, watch, run_every_secs, run_every_steps)
-
-
-def stop_if_lower_hook(
-    estimator: Any,
-    metric_name: str,
-    threshold: float,
-    eval_dir: str | None = None,
-    min_steps: int = 0,
-    run_every_secs: float | None = 60,
-    run_every_steps: int | None = None,
-) -> v1.train.SessionRunHook:
-    """Returns a hook that ends the training when a metric is lower than a threshold; see `stop_if_higher_hook`."""
-    watch = _Watch(estimator, metric_name, eval_dir, min_steps, _crossed(operator.lt, threshold))
-    return make_early_stopping_hook(estimator, watch, run_every_secs, run_every_steps)
-
-
-def stop_if_no_increase_hook(
-    estimator: Any,
-    metric_name: str,
-    max_steps_without_increase: int,
-    eval_dir: str | None = None,
-    min_steps: int = 0,
-    run_every_secs: float | None = 60,
-    run_every_steps: int | None = None,
-) -> v1.train.SessionRunHook:
-    """Returns a hook that ends the training when a metric has not increased for so many global steps.
-
-    The other arguments are those of `stop_if_higher_hook`.
-    """
-    watch = _Watch(estimator, metric_name, eval_dir, min_steps, _stalled(operator.gt, max_steps_without_increase))
-    return make_early_stopping_hook(estimator, watch, run_every_secs, run_every_steps)
-
-
-def stop_if_no_decrease_hook(
-    estimator: Any,
-    metric_name: str,
-    max_steps_without_decrease: int,
-    eval_dir: str | None = None,
-    min_steps: int = 0,
-    run_every_secs: float | None = 60,
-    run_every_steps: int | None = None,
-) -> v1.train.SessionRunHook:
-    """Returns a hook that ends the training when a metric has not decreased for so many global steps.
-
-    The other arguments are those of `stop_if_higher_hook`.
-    """
-    watch = _Watch(estimator, metric_name, eval_dir, min_steps, _stalled(operator.lt, max_steps_without_decrease))
-    return make_early_stopping_hook(estimator, watch, run_every_secs, run_every_steps)
-
-
 def _crossed(is_beyond: Callable[[float, float], bool], threshold: float) -> Callable[[_Values], str]:
     def reason(values: _Values) -> str:
         beyond = [(step, value) for step, value in values if is_beyond(value, threshold)]
@@ -202,6 +127,56 @@ def _stalled(is_better: Callable[[float, float], bool], patience: int) -> Callab
         return ""
 
     return reason
+
+
+_HOOKS = {
+    "stop_if_higher_hook": ("is higher than it", "threshold", _crossed, operator.gt),
+    "stop_if_lower_hook": ("is lower than it", "threshold", _crossed, operator.lt),
+    "stop_if_no_increase_hook": ("has not increased for so many", "max_steps_without_increase", _stalled, operator.gt),
+    "stop_if_no_decrease_hook": ("has not decreased for so many", "max_steps_without_decrease", _stalled, operator.lt),
+}
+"""Name of a function to when its hook ends the training, its limit's argument, its rule, and the rule's comparison."""
+
+
+def _maker(name: str) -> Callable[..., v1.train.SessionRunHook]:
+    """Returns the function that makes some hooks, with the signature that it has in TensorFlow."""
+    (when, limit, reason_of, compare), kind = _HOOKS[name], inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {"eval_dir": None, "min_steps": 0, "run_every_secs": 60, "run_every_steps": None}
+    signature = inspect.Signature(
+        [inspect.Parameter(one, kind) for one in ("estimator", "metric_name", limit)]
+        + [inspect.Parameter(one, kind, default=value) for one, value in defaults.items()]
+    )
+
+    def make(*given: Any, **named: Any) -> v1.train.SessionRunHook:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        estimator, metric, given_limit, eval_dir, min_steps, secs, steps = bound.arguments.values()
+        watch = _Watch(estimator, metric, eval_dir, min_steps, reason_of(compare, given_limit))
+        return make_early_stopping_hook(estimator, watch, secs, steps)
+
+    make.__name__, make.__qualname__, make.__signature__ = name, name, signature  # type: ignore[attr-defined]
+    make.__doc__ = f"""Returns a hook that ends the training when a metric {when}.
+
+    Args:
+      estimator: the Estimator that is trained.
+      metric_name: name of the metric, as in the result of `evaluate`.
+      {limit}: the value, or the number of global steps.
+      eval_dir: directory of the evaluation's event files; by default `estimator.eval_dir()`.
+      min_steps: results of earlier global steps are ignored.
+      run_every_secs: look every so many seconds; None: by steps.
+      run_every_steps: look every so many steps; None: by time.
+
+    Raises:
+      TypeError: estimator is not an Estimator.
+      ValueError: run_every_secs and run_every_steps are both given, or neither is.
+    """
+    return make
+
+
+stop_if_higher_hook = _maker("stop_if_higher_hook")
+stop_if_lower_hook = _maker("stop_if_lower_hook")
+stop_if_no_increase_hook = _maker("stop_if_no_increase_hook")
+stop_if_no_decrease_hook = _maker("stop_if_no_decrease_hook")
 
 
 class _Watch:
@@ -225,10 +200,9 @@ class _Watch:
 
     def __call__(self) -> bool:
         results = read_eval_metrics(self._eval_dir, model_dir=self._model_dir)
-        values = [(step, found[self._metric]) for step, found in results.items() if self._metric in found]
-        if results and not values:
-            known = ", ".join(sorted(set().union(*results.values())))
-            raise ValueError(f"metric_name={self._metric!r} is not in {self._eval_dir}: use one of {known}.")
+        values = values_of(
+            self._metric, results, ValueError, f"metric_name={self._metric!r} is not in {self._eval_dir}"
+        )
         reason = self._reason_of([(step, value) for step, value in values if step >= self._min_steps])
         if reason:
             log.info("training stops early because of %s: %s", self._metric, reason)

@@ -13,19 +13,18 @@ import logging
 import time
 from collections.abc import Callable
 
-from ps_train.base.errors import PsTrainError, UnreachableError, exit_code_of_signal
-from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
+from ps_train.base.errors import PsTrainError, exit_code_of_signal
+from ps_train.cluster.membership.run_status import RunState, Status
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.evaluation import described
 from ps_train.compat.estimator.spec.calls import EstimatorLike
 from ps_train.compat.estimator.spec.eval_listener import EvalListener
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.config.job import Job
-from ps_train.training.tasks.evaluator import job_failure
+from ps_train.training.tasks.evaluator import evaluate_until_end, exit_code_of
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECS = 0.5
 _NO_LIMIT = 2**62
 """max_steps of a monitor for training without a limit: more than any status.json has."""
 
@@ -52,13 +51,12 @@ class EvaluatorLoop:
         sleep: Callable[[float], None] = time.sleep,
         listener: EvalListener | None = None,
     ) -> None:
-        self._model_dir, self._spec, self._now, self._sleep = estimator.model_dir, eval_spec, now, sleep
+        self._spec, self._now, self._sleep = eval_spec, now, sleep
         self._evaluator = CheckpointEvaluator(estimator, eval_spec, max_steps, now, listener)
         flags = estimator.config.job or {}
         self._field = str(flags.get("eval_by", ""))
         timeouts = {name: flags[name] for name in _TIMEOUTS if name in flags}
-        job = Job(model_dir=self._model_dir, max_steps=max_steps or _NO_LIMIT, **timeouts)
-        self._monitor = RunMonitor(job, now())
+        self._job = Job(model_dir=estimator.model_dir, max_steps=max_steps or _NO_LIMIT, **timeouts)
 
     def run(self) -> None:
         """Evaluates until max_steps is reached or the run has ended.
@@ -69,18 +67,24 @@ class EvaluatorLoop:
           SystemExit: the run was stopped by a signal; the exit code is that of the run.
         """
         log.info("the first evaluation is in %gs, if there is a checkpoint", self._spec.start_delay_secs)
-        next_evaluation = self._now() + self._spec.start_delay_secs
-        while not (self._evaluator.has_reached_end or self._evaluator.is_stopped):
-            ended = self._monitor.update(read_status(self._model_dir), self._now())
-            if ended is not None and not isinstance(ended, UnreachableError):  # a chief may start any time later
-                return self._end(ended)
-            begun = self._now()
-            if begun >= next_evaluation and self._evaluator.evaluate_latest():
-                next_evaluation = begun + self._spec.throttle_secs
-            else:
-                self._sleep(_LOOK_SECS)
-        self._tell_end("max_steps is reached" if self._evaluator.has_reached_end else "the listener has ended it")
-        return None
+        ended = evaluate_until_end(
+            self._job,
+            self._job.model_dir,
+            self._update,
+            lambda: self._evaluator.has_reached_end or self._evaluator.is_stopped,
+            self._spec.start_delay_secs,
+            may_start_late=True,
+            now=self._now,
+            sleep=self._sleep,
+        )
+        if ended is not None:
+            self._end(ended)
+        else:
+            self._tell_end("max_steps is reached" if self._evaluator.has_reached_end else "the listener has ended it")
+
+    def _update(self, has_ended: bool) -> float | None:
+        """Evaluates the newest checkpoint; the last one is evaluated by `_end`."""
+        return self._spec.throttle_secs if not has_ended and self._evaluator.evaluate_latest() else None
 
     def _tell_end(self, reason: str) -> None:
         """Shows the last result as the last line."""
@@ -94,11 +98,9 @@ class EvaluatorLoop:
     def _end(self, ended: Status | PsTrainError) -> None:
         if not isinstance(ended, PsTrainError) and ended.state not in (RunState.FAILED, RunState.STOPPED):
             self._evaluator.finish()
-            return self._tell_end("the run has ended")
+            self._tell_end("the run has ended")
+            return
         self._evaluator.evaluate_latest()
-        if isinstance(ended, PsTrainError):
-            raise ended
-        if ended.state == RunState.FAILED:
-            raise job_failure(ended)
-        log.warning("the evaluator ends, because the run was stopped by signal %d", ended.signum)
-        raise SystemExit(exit_code_of_signal(ended.signum))
+        code = exit_code_of(ended)
+        log.warning("the evaluator ends, because the run was stopped by signal %d", code - exit_code_of_signal(0))
+        raise SystemExit(code)

@@ -23,8 +23,9 @@ from ps_train.compat.capture.counted_step import operations_of
 from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.saved.export.fingerprint import write_fingerprint
-from ps_train.saved.values import Values, variables_hash
+from ps_train.saved.values import variables_hash
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +124,8 @@ def _write(
 
 def _write_fingerprint(path: str, checkpoint: str) -> None:
     """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
-    variables = Values(os.path.join(path, "variables", "variables"))
-    write_fingerprint(path, {"variables": variables_hash(variables), "global_step": Values(checkpoint).global_step})
+    variables = variables_hash(CheckpointValues(os.path.join(path, "variables", "variables")))
+    write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
 
 
 def _restore(saver: v1.train.Saver, session: v1.Session, checkpoint: str) -> None:

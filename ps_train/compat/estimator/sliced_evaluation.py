@@ -10,10 +10,9 @@ other examples are left out before they are batched.  The model is built and res
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -27,7 +26,7 @@ from ps_train.config.slice_names import slice_metric
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.input_result import split_batch
 from ps_train.data.stream import no_autograph
-from ps_train.engine.step.evaluation import BATCH
+from ps_train.engine.step.evaluation import BATCH, numbers_of
 from ps_train.engine.step.slices import EXAMPLES, Slices, count_values, slice_keys, slice_numbers
 
 
@@ -82,7 +81,9 @@ def evaluate_slices(
                             session.run(update)
                     numbers = session.run(values)
                     found[slice_metric(EXAMPLES, field, name)] = float(count)
-                    found |= {slice_metric(key, field, name): value for key, value in _flat(numbers)}
+                    for metric, value in numbers.items():
+                        if not isinstance(value, bytes):  # a summary
+                            found |= {slice_metric(key, field, name): one for key, one in numbers_of(metric, value)}
     return found
 
 
@@ -131,20 +132,6 @@ def _of_slice(data: tf.data.Dataset, slices: Slices, wanted: tf.Tensor) -> tf.da
 
     parts = data.map(no_autograph(take)).filter(no_autograph(lambda *batch: count_of(batch) > 0))
     return parts.rebatch(BATCH)
-
-
-def _flat(values: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Returns the numbers of metrics; summaries have none."""
-    found = []
-    for name, value in values.items():
-        if isinstance(value, bytes):
-            continue
-        numbers = np.asarray(value)
-        if numbers.ndim == 0:
-            found.append((name, float(numbers)))
-        else:
-            found += [(f"{name}/{index}", float(number)) for index, number in enumerate(numbers.ravel())]
-    return found
 
 
 def _given(field: str) -> str:

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import gzip
 import logging
 import pathlib
-import zlib
 
 from ps_train.base.errors import DataError
 from ps_train.data.criteo.format import COLUMNS
-from ps_train.data.gzip_files import is_gzipped
+from ps_train.data.gzip_files import unpacked
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +82,8 @@ def _named(directory: pathlib.Path, prefixes: tuple[str, ...]) -> list[pathlib.P
 
 def _labelled(path: pathlib.Path) -> bool:
     """Returns False if the first line lacks exactly one column, the label; the reader reports all other faults."""
-    try:
-        with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
-            columns = file.readline().count(b"\t") + 1
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}.") from None
+    with unpacked(path) as file:
+        columns = file.readline().count(b"\t") + 1
     if columns == COLUMNS - 1:
         log.info("%s has no labels: a tenth of the labelled lines is held out instead", path)
     return columns != COLUMNS - 1

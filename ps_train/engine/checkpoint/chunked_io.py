@@ -19,15 +19,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.run_directory.checkpoint_contents import SLICED_DTYPES
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, variable_bytes
+from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, rows_spec, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
-
-SLICED_DTYPES = frozenset(
-    [tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool]
-    + [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.qint8, tf.quint8, tf.qint32]
-)
-"""Dtypes of which TensorFlow 2.21 can restore slices other than those it saved.  float16 is not among them."""
 
 
 class Chunk(abc.ABC):
@@ -87,7 +82,8 @@ class RowChunk(Chunk):
         feeds = []
         for begin in range(0, count, rows):
             end = min(begin + rows, count)
-            feeds.append({self._begin: begin, self._end: end, specs: [_spec(entry, begin, end) for entry in entries]})
+            parts = [rows_spec(entry.full_shape, entry.begin + begin, end - begin) for entry in entries]
+            feeds.append({self._begin: begin, self._end: end, specs: parts})
         super().__init__(entries, specs, feeds)
 
     def read(self) -> list[tf.Tensor]:
@@ -114,7 +110,7 @@ class JoinedChunk(Chunk):
     def __init__(self, entries: Sequence[CheckpointEntry]) -> None:
         super().__init__(entries[:1], [""], [{}])
         self.ps = None
-        self._slices = sorted(((_begin(entry), entry.variable) for entry in entries), key=lambda pair: pair[0])
+        self._slices = sorted(((entry.begin, entry.variable) for entry in entries), key=lambda pair: pair[0])
 
     def read(self) -> list[tf.Tensor]:
         """Reads the whole value; the chunk must have all slices."""
@@ -173,22 +169,3 @@ def _limited_chunks(entries: Sequence[CheckpointEntry], limit: int) -> list[Chun
         group.append(entry)
         room -= total
     return [*chunks, WholeChunk(group)] if group else chunks
-
-
-def _spec(entry: CheckpointEntry, begin: int, end: int) -> str:
-    """Returns TensorFlow's notation of some rows of a variable, as a part of its key's tensor."""
-    shape = entry.variable.shape.as_list()
-    whole, offset = _place(entry, shape)
-    return f"{whole} {':'.join([f'{offset + begin},{end - begin}', *(f'0,{size}' for size in shape[1:])])}"
-
-
-def _place(entry: CheckpointEntry, shape: Sequence[int]) -> tuple[str, int]:
-    """Returns the full shape of the key's tensor, as text, and the row of it at which the variable begins."""
-    if not entry.slice_spec:
-        return " ".join(map(str, shape)), 0
-    return entry.slice_spec.rpartition(" ")[0], _begin(entry)
-
-
-def _begin(entry: CheckpointEntry) -> int:
-    """Returns the row of the key's tensor at which a slice begins."""
-    return int(entry.slice_spec.rpartition(" ")[2].split(",")[0])

@@ -39,9 +39,12 @@ from ps_train.engine.checkpoint.parallel_calls import run_beside
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.snapshot import Snapshot
 from ps_train.engine.run_directory.checkpoint_contents import (
+    CHUNK_BYTES,
     DAMAGED_ERRORS,
+    GLOBAL_STEP,
     LAYOUTS_KEY,
     RUN_KEY,
+    CheckpointValues,
     check_entries,
     read_kinds,
 )
@@ -76,13 +79,7 @@ def needed_checkpoint(model_dir: str) -> str:
 def saved_step(model_dir: str) -> int:
     """Returns the global step of the newest checkpoint; 0 if there is none."""
     checkpoint = newest_checkpoint(model_dir)
-    reader = tf.train.load_checkpoint(checkpoint) if checkpoint else None
-    return int(reader.get_tensor(GLOBAL_STEP)) if reader and reader.has_tensor(GLOBAL_STEP) else 0
-
-
-GLOBAL_STEP = "global_step"
-CHUNK_BYTES = 32 << 20
-"""Size of a chunk, which the chief holds at once: large enough that the costs of each message and file are small."""
+    return max(0, CheckpointValues(checkpoint).global_step) if checkpoint else 0
 
 
 def prepare_directory(path: str) -> str:

@@ -1,17 +1,22 @@
-"""Contents of a checkpoint: the shape and dtype of each key, and its values for a plain graph.
+"""Contents of a checkpoint: the shape and dtype of each key, and its values, whole or by rows.
 
-shapes_and_dtypes("/models/run1/model.ckpt-500")            # {"hidden/w": ([784, 128], tf.float32), ...}
-restore_into(session, tf.compat.v1.global_variables(), "/models/run1/model.ckpt-500")
+values = CheckpointValues("/models/run1/model.ckpt-500")        # or the variables of a SavedModel
+values.kinds["hidden/w"]                                        # ([784, 128], tf.float32)
+values.read("hidden/w", 100, 50)                                # numpy [50, 128]
+values.restore(session, tf.compat.v1.global_variables())        # into the variables of a plain graph
 """
 
 from __future__ import annotations
 
+import functools
 import glob
 import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -19,12 +24,14 @@ from ps_train.base.errors import DamagedCheckpointError, ModelError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.engine.run_directory.glob_free import glob_free
 from ps_train.engine.updates.shards.event_cut_table import EVENT_CUT_KEY
-from ps_train.engine.variables.variables import OF_PS, CheckpointEntry, keys_in, keys_like
+from ps_train.engine.variables.variables import OF_PS, CheckpointEntry, keys_in, keys_like, rows_spec
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
 log = logging.getLogger(__name__)
 
 DAMAGED_ERRORS = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
+
+GLOBAL_STEP = "global_step"
 
 RUN_KEY = "ps_train/run"
 """Key of the id of a checkpoint's run and its generation."""
@@ -35,22 +42,109 @@ LAYOUTS_KEY = "ps_train/tables"
 Kind = tuple[list[int], tf.DType]
 """Shape and dtype of a key."""
 
+CHUNK_BYTES = 32 << 20
+"""Size of the parts in which large variables are moved: so large that the costs of each message and file are small."""
 
-def shapes_and_dtypes(path: str) -> dict[str, Kind]:
-    """Returns the shape and dtype of each key of a checkpoint.
+SLICED_DTYPES = frozenset(
+    [tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool]
+    + [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.qint8, tf.quint8, tf.qint32]
+)
+"""Dtypes of which TensorFlow 2.21 can restore slices other than those it saved.  float16 is not among them."""
+
+
+class CheckpointValues:
+    """The variables of one checkpoint; threads may read at once.
+
+    Args:
+      path: path of the checkpoint.
+
+    Attributes:
+      path: path of the checkpoint.
+      kinds: key to shape and dtype.
 
     Raises:
-      DamagedCheckpointError: the file is damaged, or not a checkpoint.
+      DamagedCheckpointError: it is damaged, or not a checkpoint.
     """
-    try:
-        return read_kinds(path)
-    except DAMAGED_ERRORS as error:
-        raise damaged_error(path, error) from None
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self.kinds = read_kinds(path)
+        except DAMAGED_ERRORS as error:
+            raise self._damaged(error) from None
+
+    @property
+    def global_step(self) -> int:
+        """The global step; -1 if there is none, as in a SavedModel."""
+        return int(self.read(GLOBAL_STEP)) if GLOBAL_STEP in self.kinds else -1
+
+    def rows_at_once(self, key: str) -> int:
+        """Returns the number of rows of a variable that CHUNK_BYTES have; at least 1."""
+        shape, dtype = self.kinds[key]
+        return max(1, CHUNK_BYTES // max(1, math.prod(shape[1:]) * dtype.size))
+
+    def read(self, key: str, begin: int = 0, count: int = -1) -> np.ndarray[Any, Any]:
+        """Returns rows of a variable, numpy [count, ...]; -1: the whole value.
+
+        Memory is that of the rows for a variable that is stored in parts, and of a dtype in SLICED_DTYPES.
+
+        Raises:
+          DamagedCheckpointError: the file is damaged.
+        """
+        shape, dtype = self.kinds[key]
+        is_whole = count < 0 or not shape or (begin == 0 and count == shape[0])
+        by_rows = not is_whole and dtype in SLICED_DTYPES
+        session, value, path, name, slices = _restoring(dtype)
+        spec = rows_spec(shape, begin, count) if by_rows else ""
+        try:
+            with glob_free(self.path) as readable:
+                found = session.run(value, {path: readable, name: key, slices: spec})
+        except DAMAGED_ERRORS as error:
+            raise self._damaged(error) from None
+        array = np.asarray(found, object if dtype == tf.string else None)
+        return array if is_whole or by_rows else array[begin : begin + count]
+
+    def restore(self, session: v1.Session, variables: Sequence[Any] | Mapping[str, Any]) -> None:
+        """Restores a plain graph's variables, which were trained on any topology.
+
+        Values that are computed from variables (`plain_vocabulary.AFTER_RESTORE`) are computed afterwards.
+
+        Args:
+          session: a session of the plain graph.
+          variables: key to variable; in a sequence each variable's key is the name of its operation.
+
+        Raises:
+          ModelError: the checkpoint belongs to another model.
+          DamagedCheckpointError: the file is damaged.
+        """
+        named = variables if isinstance(variables, Mapping) else {variable.op.name: variable for variable in variables}
+        if not named:
+            return
+        check_variables(self.path, named, self.kinds)
+        names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
+        slices = [""] * len(names)
+        try:
+            with glob_free(self.path) as path:
+                found = tf.raw_ops.RestoreV2(prefix=path, tensor_names=names, shape_and_slices=slices, dtypes=dtypes)
+                session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
+        except DAMAGED_ERRORS as error:
+            raise self._damaged(error) from None
+        session.run(v1.get_collection(AFTER_RESTORE))
+
+    def _damaged(self, error: Exception) -> DamagedCheckpointError:
+        return DamagedCheckpointError(f"checkpoint {self.path} is damaged or incomplete ({cause_of(error)})")
 
 
-def damaged_error(path: str, error: Exception) -> DamagedCheckpointError:
-    """Makes the error for a damaged checkpoint from TensorFlow's error."""
-    return DamagedCheckpointError(f"checkpoint {path} is damaged or incomplete ({cause_of(error)})")
+@functools.cache
+def _restoring(dtype: tf.DType) -> tuple[v1.Session, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns a session, the tensor of a dtype that it reads, and the placeholders of the path, key and slice.
+
+    A graph of its own works also where eager execution is disabled, or the default graph is finalized.
+    """
+    with tf.Graph().as_default() as graph, tf.device("/device:CPU:0"):
+        path, name, slices = (v1.placeholder(tf.string, []) for _ in range(3))
+        (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[slices], dtypes=[dtype])
+        return v1.Session(graph=graph, config=v1.ConfigProto(device_count={"GPU": 0})), value, path, name, slices
 
 
 _READER_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, IndexError, MemoryError)
@@ -77,9 +171,8 @@ def read_kinds(path: str) -> dict[str, Kind]:
 def examples_of(path: str) -> float:
     """Returns the number of examples that a checkpoint was trained with; 0 if it does not tell."""
     try:
-        with glob_free(path) as readable:
-            return float(tf.train.load_checkpoint(readable).get_tensor("ps_train/examples"))
-    except _READER_ERRORS:
+        return float(CheckpointValues(path).read("ps_train/examples"))
+    except (DamagedCheckpointError, KeyError, *_READER_ERRORS):
         return 0.0
 
 
@@ -118,35 +211,6 @@ def check_variables(path: str, variables: Mapping[str, Any], kinds: Mapping[str,
         check_kind(path, key, kinds[key], (variable.shape.as_list(), variable.dtype.base_dtype))
 
 
-def restore_into(session: v1.Session, variables: Sequence[Any] | Mapping[str, Any], path: str) -> None:
-    """Restores a plain graph's variables from a checkpoint of any topology.
-
-    Values that are computed from variables (`plain_vocabulary.AFTER_RESTORE`) are computed afterwards.
-
-    Args:
-      session: a session of the plain graph.
-      variables: key to variable; in a sequence each variable's key is the name of its operation.
-      path: path of the checkpoint.
-
-    Raises:
-      ModelError: the checkpoint belongs to another model.
-      DamagedCheckpointError: the file is damaged, or not a checkpoint.
-    """
-    named = variables if isinstance(variables, Mapping) else {variable.op.name: variable for variable in variables}
-    if not named:
-        return
-    try:
-        check_variables(path, named, read_kinds(path))
-        names, dtypes = list(named), [v.dtype.base_dtype for v in named.values()]
-        slices = [""] * len(names)
-        with glob_free(path) as readable:
-            found = tf.raw_ops.RestoreV2(prefix=readable, tensor_names=names, shape_and_slices=slices, dtypes=dtypes)
-            session.run([v.assign(value, read_value=False) for v, value in zip(named.values(), found, strict=True)])
-    except DAMAGED_ERRORS as error:
-        raise damaged_error(path, error) from None
-    session.run(v1.get_collection(AFTER_RESTORE))
-
-
 def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[str, Kind]) -> None:
     """Checks that a checkpoint belongs to a model; otherwise it would look like a damaged file.
 
@@ -165,7 +229,7 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
         )
     for key, entry in zip(keys, entries, strict=True):
         if key in kinds:
-            check_kind(path, key, kinds[key], (_full_shape(entry), entry.variable.dtype.base_dtype))
+            check_kind(path, key, kinds[key], (entry.full_shape, entry.variable.dtype.base_dtype))
     former = {key for pattern in {entry.former for entry in entries} for key in keys_like(kinds, pattern)}
     unused = sorted(kinds.keys() - {entry.key for entry in entries} - former)
     known = (RUN_KEY, LAYOUTS_KEY, EVENT_CUT_KEY)
@@ -175,10 +239,3 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
             "another --optimizer, --sharding, --batch_size or model; use the same flags to keep them",
             path, ", ".join(unused[:3]), len(unused),
         )  # fmt: skip
-
-
-def _full_shape(entry: CheckpointEntry) -> list[int]:
-    if entry.slice_spec:
-        return [int(size) for size in entry.slice_spec.split(" ")[:-1]]
-    shape: Any = entry.variable.shape
-    return list(shape.as_list())

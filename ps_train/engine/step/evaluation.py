@@ -287,21 +287,23 @@ def metric_values(session: v1.Session, eval_graph: EvalGraph) -> dict[str, float
     if not count:
         log.warning("%s has no examples: there is no score; check --data_dir", eval_graph.batches.name)
         return {}
-    found = {key: number for name, value in values.items() for key, number in _numbers(name, np.asarray(value))}
+    found = {key: number for name, value in values.items() for key, number in numbers_of(name, value)}
     for one, examples in zip(eval_graph.slices, counts, strict=True):
         if not examples:
             continue
         values = session.run({name: value for name, (value, _) in one.metrics.items()})
         for name, value in values.items():
-            for key, number in _numbers(name, np.asarray(value)):
+            for key, number in numbers_of(name, value):
                 found[slice_metric(key, eval_graph.field, one.name)] = number
     return found
 
 
-def _numbers(name: str, value: np.ndarray[Any, Any]) -> list[tuple[str, float]]:
-    if value.ndim == 0:
-        return [(name, float(value))]
-    return [(f"{name}/{index}", float(number)) for index, number in enumerate(value.ravel())]
+def numbers_of(name: str, value: Any) -> list[tuple[str, float]]:
+    """Returns the numbers of a metric, each with its name: NAME, or NAME/0, NAME/1, and so on."""
+    numbers = np.asarray(value)
+    if numbers.ndim == 0:
+        return [(name, float(numbers))]
+    return [(f"{name}/{index}", float(number)) for index, number in enumerate(numbers.ravel())]
 
 
 def _no_dependency(ps: int) -> tf.Tensor:

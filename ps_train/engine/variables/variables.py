@@ -207,6 +207,18 @@ class CheckpointEntry:
     optional: bool = False
     former: str = ""
 
+    @property
+    def full_shape(self) -> list[int]:
+        """Shape of the tensor in the checkpoint."""
+        if self.slice_spec:
+            return [int(size) for size in self.slice_spec.split(" ")[:-1]]
+        return list(self.variable.shape.as_list())
+
+    @property
+    def begin(self) -> int:
+        """Row of that tensor at which the variable begins."""
+        return int(self.slice_spec.rpartition(" ")[2].split(",")[0]) if self.slice_spec else 0
+
 
 def shared_entries(
     key: str, variables: Mapping[int, Any], num_ps: int, advice: str = "", former: str = ""
@@ -366,6 +378,10 @@ def slice_spec(plan: Plan, piece: Slice) -> str:
     if piece.count == 1:
         return ""
     rows = sum(part.shape[0] for part in plan.slices_of(piece.variable))
-    whole = " ".join(map(str, (rows, *piece.shape[1:])))
-    extents = [f"{piece.begin},{piece.shape[0]}", *(f"0,{size}" for size in piece.shape[1:])]
-    return f"{whole} {':'.join(extents)}"
+    return rows_spec([rows, *piece.shape[1:]], piece.begin, piece.shape[0])
+
+
+def rows_spec(shape: Sequence[int], begin: int, count: int) -> str:
+    """Returns TensorFlow's notation of some rows of a tensor, from its full shape."""
+    extents = [f"{begin},{count}", *(f"0,{size}" for size in shape[1:])]
+    return f"{' '.join(map(str, shape))} {':'.join(extents)}"

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.config.metric_rule import parse_early_stop
 from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
-from ps_train.observe.progress.eval_events import read_eval_metrics
+from ps_train.observe.progress.eval_events import read_eval_metrics, values_of
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,8 @@ class EarlyStopHook(v1.train.SessionRunHook):
         self._next_look = self._now() + _LOOK_SECS
         results = {s: found for s, found in read_eval_metrics(self._eval_dir).items() if s <= run_values.results}
         name = self._rule.rule.name
-        values = [(step, metrics[name]) for step, metrics in results.items() if name in metrics]
-        if results and not values:
-            known = ", ".join(sorted(set().union(*results.values())))
-            raise ConfigError(f"early_stop={self._text}: the evaluations have no metric {name}: use one of {known}.")
+        missing = f"early_stop={self._text}: the evaluations have no metric {name}"
+        values = values_of(name, results, ConfigError, missing)
         if reason := self._rule.reason(values):
             log.warning("training ends early (early_stop=%s): %s", self._text, reason)
             self._end_training(f"early_stop={self._text}")

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -51,6 +51,20 @@ def read_eval_metrics(
             if values and record.accepts(*_run_of(event), event.step):
                 found.setdefault(event.step, {}).update(values)
     return dict(sorted(found.items()))
+
+
+def values_of(
+    name: str, results: Mapping[int, Mapping[str, float]], error: type[Exception], missing: str
+) -> list[tuple[int, float]]:
+    """Returns the steps and values of a metric in the results of `read_eval_metrics`.
+
+    Raises:
+      Exception: of the given class, which begins with `missing`: there are results, and none has the metric.
+    """
+    values = [(step, metrics[name]) for step, metrics in results.items() if name in metrics]
+    if results and not values:
+        raise error(f"{missing}: use one of {', '.join(sorted(set().union(*results.values())))}.")
+    return values
 
 
 def run_value(run: tuple[str, str]) -> Any:

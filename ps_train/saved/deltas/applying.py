@@ -15,14 +15,13 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
-from ps_train.engine.run_directory.checkpoint_contents import Kind
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, Kind
 from ps_train.engine.run_directory.run_checkpoints import LIST, list_text
 from ps_train.saved.deltas.manifest import FILES, VALUES, Entry, Manifest, check_chain, described, read_manifest
 from ps_train.saved.values import (
     ContentHash,
     RowRun,
     Saved,
-    Values,
     Writer,
     all_parts,
     content_hash,
@@ -30,6 +29,7 @@ from ps_train.saved.values import (
     graph_hash,
     hash_of,
     new_folder,
+    read_and_hash,
     spec_of,
 )
 
@@ -50,7 +50,7 @@ class Delta:
 
     def __init__(self, folder: str) -> None:
         self.folder, self.manifest = folder, read_manifest(folder)
-        self._values = Values(os.path.abspath(os.path.join(folder, VALUES)))
+        self._values = CheckpointValues(os.path.abspath(os.path.join(folder, VALUES)))
         self._entries = {(entry.key, entry.begin): entry for entry in self.manifest.entries}
 
     def next_value(self, part: RowRun, before: Any) -> Any:
@@ -94,7 +94,7 @@ class Delta:
         key = f"{name}/{entry.number}"
         if key not in self._values.kinds:
             raise ConfigError(f"{self.folder} is damaged: it has no {key}; make the delta again.")
-        return self._values.read(RowRun(key, 0, -1))
+        return self._values.read(key)
 
 
 def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
@@ -139,9 +139,9 @@ def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
             with open(os.path.join(unfinished, LIST), "w") as file:
                 file.write(list_text([last.next.name]))
     folder = os.path.abspath(target)
-    if base.folder:
-        return Saved(target, Values(os.path.join(folder, "variables", last.next.name)), folder, tuple(last.files))
-    return Saved(target, Values(os.path.join(folder, last.next.name)))
+    inside = os.path.join(folder, "variables") if base.folder else folder
+    values = CheckpointValues(os.path.join(inside, last.next.name))
+    return Saved(target, values, folder, tuple(last.files)) if base.folder else Saved(target, values)
 
 
 def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: ContentHash, made: ContentHash) -> None:
@@ -154,7 +154,7 @@ def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: C
         def begin(number: int) -> Future[Any] | None:
             if number == len(work) or work[number][1]:
                 return None
-            return pool.submit(base.values.read_and_hash, work[number][0])
+            return pool.submit(read_and_hash, base.values, work[number][0])
 
         ahead = begin(0)
         for number, (part, is_new) in enumerate(work):
@@ -166,7 +166,7 @@ def _write_values(base: Saved, deltas: Sequence[Delta], writer: Writer, found: C
                     continue  # it is gone, or has another shape
             after = _after(deltas, part, array, base.values.kinds)
             made.add(part, digest if after is array else hash_of(after))
-            writer.add(part.key, spec_of(part, last[part.key]), after)
+            writer.add(part.key, after, spec_of(part, last[part.key]))
     writer.close()
 
 

@@ -17,14 +17,13 @@ import numpy as np
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import UntrustedError
-from ps_train.engine.checkpoint.files import GLOBAL_STEP
+from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, CheckpointValues
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
 from ps_train.saved.deltas.manifest import FILES, VALUES, End, Entry, Manifest, VocabularyChange
 from ps_train.saved.values import (
     ContentHash,
     RowRun,
     Saved,
-    Values,
     Writer,
     all_parts,
     changed_rows,
@@ -32,6 +31,7 @@ from ps_train.saved.values import (
     graph_hash,
     hash_of,
     new_folder,
+    read_and_hash,
 )
 
 _MOST_ROWS = 0.5
@@ -125,7 +125,7 @@ class _Difference:
 
             def begin(part: RowRun, of_old: bool, of_new: bool) -> list[Future[Any] | None]:
                 sides = ((of_old, old, self._old_hash), (of_new, new, self._new_hash))
-                return [pool.submit(values.read_and_hash, part) if wanted else None for wanted, values, _ in sides]
+                return [pool.submit(read_and_hash, values, part) if wanted else None for wanted, values, _ in sides]
 
             ahead = begin(*work[0]) if work else []
             for number, (part, _, _) in enumerate(work):
@@ -149,8 +149,8 @@ class _Difference:
         is_whole = rows is None or count > _MOST_ROWS * len(after)
         self._entries.append(Entry(part.key, part.begin, count, is_whole, number, digest.hex()))
         if not is_whole:
-            self._writer.add(f"rows/{number}", "", rows)
-        self._writer.add(f"values/{number}", "", after if is_whole else after[rows])
+            self._writer.add(f"rows/{number}", rows)
+        self._writer.add(f"values/{number}", after if is_whole else after[rows])
 
     def _vocabulary(self, table: str) -> VocabularyChange:
         """Compares the ids of an open vocabulary if any has changed, and stores those that have gone."""
@@ -166,24 +166,19 @@ class _Difference:
         step = max(1, min(part.rows if part.rows > 0 else rows for part in parts))
         for begin in range(0, rows, step) if changed else ():
             count = min(step, rows - begin)
-            old_keys, old_used = (_rows(self._old.values, key, begin, count) for key in (keys, used))
-            new_keys, new_used = (_rows(self._new.values, key, begin, count) for key in (keys, used))
+            old_keys, old_used = (self._old.values.read(key, begin, count) for key in (keys, used))
+            new_keys, new_used = (self._new.values.read(key, begin, count) for key in (keys, used))
             had, has = old_used[:, 0] > 0, new_used[:, 0] > 0
             other = (old_keys != new_keys).any(1) | (had != has)
             gone.append(old_keys[other & had])
             came.append(new_keys[other & has])
         old_ids, new_ids = np.concatenate(gone), np.concatenate(came)
         removed = old_ids[~_contained(old_ids, new_ids)]
-        self._writer.add(f"removed/{table}", "", removed)
+        self._writer.add(f"removed/{table}", removed)
         return VocabularyChange(int((~_contained(new_ids, old_ids)).sum()), len(removed))
 
 
-def _rows(values: Values, key: str, begin: int, count: int) -> Any:
-    whole = begin == 0 and count == values.kinds[key][0][0]
-    return values.read(RowRun(key, begin, -1 if whole else count))
-
-
-def _tables(values: Values) -> list[str]:
+def _tables(values: CheckpointValues) -> list[str]:
     """Returns the names of the open vocabularies."""
     names = {key.removesuffix(f"/{KEYS}") for key in values.kinds if key.endswith(f"/{KEYS}")}
     return sorted(name for name in names if {f"{name}/{USED}", f"{name}/{UPDATE_COUNT}"} <= values.kinds.keys())

@@ -17,10 +17,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.run_directory.checkpoint_contents import Kind
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, Kind
 from ps_train.modeling.tables.row_source import LookupResult, own_rows
 from ps_train.modeling.tables.table import Table
-from ps_train.saved.values import RowRun, Values, parts_of
+from ps_train.saved.values import RowRun, parts_of
 
 FLOAT32, INT8, BFLOAT16 = "float32", "int8", "bfloat16"
 KINDS = (FLOAT32, INT8, BFLOAT16)
@@ -72,7 +72,7 @@ class CodedRows:
         zeros = v1.zeros_initializer()
         return v1.get_variable(f"{table.name}/{part}", shape, dtype, zeros, trainable=False, use_resource=True)
 
-    def parts(self, values: Values) -> Iterator[tuple[RowRun, Any]]:
+    def parts(self, values: CheckpointValues) -> Iterator[tuple[RowRun, Any]]:
         """Yields the parts of the coded tables, whose rows are read from a checkpoint; scales are whole.
 
         Raises:
@@ -81,7 +81,7 @@ class CodedRows:
         for name in self._tables:
             key, scales = f"{name}/{_CODES}", []
             for part in parts_of(name, values.kinds[name]):
-                rows = values.read(part)
+                rows = values.read(*part)
                 if self._kind == BFLOAT16:
                     yield part._replace(key=key), rows.astype(tf.bfloat16.as_numpy_dtype)
                     continue

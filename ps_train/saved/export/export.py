@@ -32,7 +32,7 @@ from ps_train.config.metric_rule import parse_export
 from ps_train.data.opened_files import errors_of, is_of_tensorflow, names_in, upload
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.served_features import ServedFeatures
-from ps_train.engine.run_directory.checkpoint_contents import shapes_and_dtypes
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
@@ -42,7 +42,6 @@ from ps_train.saved.export.checkpoint_copier import CheckpointCopier
 from ps_train.saved.export.coded_rows import FLOAT32, CodedRows
 from ps_train.saved.export.fingerprint import write_fingerprint
 from ps_train.saved.export.split_tables import SplitLookups, write_tables
-from ps_train.saved.values import Values
 
 Check = Callable[[str], Mapping[str, Any]]
 """Takes the directory of a SavedModel; see `export`."""
@@ -166,7 +165,8 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         features, inputs = served.placeholders(serialized)
         rows_source = lookups or coded
         given = contextlib.nullcontext() if rows_source is None else rows_from(rows_source)
-        known = shapes_and_dtypes(checkpoint)
+        values = CheckpointValues(checkpoint)
+        known = values.kinds
         with plain_graph(known if coded is None else _Either(known, coded), f"checkpoint {checkpoint}") as plain, given:
             outputs = model.forward(features, False)
             predictions = dict(model.predictions(outputs))
@@ -179,7 +179,7 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         }
         if split is not None and split.ids:
             signatures |= {"ids": _signature(inputs, split.ids), "example_ids": _signature(examples, split.ids)}
-        saver = CheckpointCopier(plain.variables, checkpoint, coded)
+        saver = CheckpointCopier(plain.variables, values, coded)
         assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
         builder = v1.saved_model.Builder(path)
         main_op = _when_loaded()
@@ -190,7 +190,6 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         if form == ExportForm():  # others have not the tables' variables
             _describe_tables(path)
         builder.save()
-    values = Values(checkpoint)
     with large_blocks_returned(os.environ):
         content = saver.copy()
         if split is not None:

@@ -4,7 +4,7 @@
     with rows_from(lookups):
         outputs = model.forward(features, False)
     split = lookups.resolve()               # split.ids and split.rows: tensors by the name of the table
-    write_tables(split.tables, Values(checkpoint), "/models/run1/export/3")
+    write_tables(split.tables, CheckpointValues(checkpoint), "/models/run1/export/3")
 
 A shard has the rows of a run of ids, or keys of an open vocabulary, in their order.  It is made of records that are
 first written into files by ranges of ids, so memory is bounded by a shard, whatever the size of the table.
@@ -25,12 +25,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.untrusted import UntrustedError, inner_path
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.modeling.tables.deferred_lookups import DeferredLookups, FetchedRows
 from ps_train.modeling.tables.row_order import begins, numbers_at
 from ps_train.modeling.tables.row_source import LookupResult, declared_tables, own_rows
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
-from ps_train.saved.values import RowRun, Values, hash_of_file
+from ps_train.saved.values import hash_of_file
 
 MANIFEST = "tables.json"
 _FORMAT = 1
@@ -105,7 +106,7 @@ def _ids(table: Table, wanted: tf.Tensor) -> tf.Tensor:
     return (wanted - tf.gather(tf.constant(first), block)) * len(first) + block
 
 
-def write_tables(tables: Mapping[str, Table], values: Values, folder: str) -> None:
+def write_tables(tables: Mapping[str, Table], values: CheckpointValues, folder: str) -> None:
     """Writes the shards and the manifest of tables.
 
     Args:
@@ -118,7 +119,7 @@ def write_tables(tables: Mapping[str, Table], values: Values, folder: str) -> No
         json.dump({"format": _FORMAT, "tables": found}, file, indent=1)
 
 
-def _write_table(name: str, table: Table, values: Values, folder: str) -> dict[str, Any]:
+def _write_table(name: str, table: Table, values: CheckpointValues, folder: str) -> dict[str, Any]:
     width = values.kinds[f"{name}/{KEYS}"][0][1] if table.is_open else 1
     record = np.dtype([("key", "<i8", (width,)), ("row", "<f4", table.row_shape)])
     cuts = _cuts(name, table, values, record.itemsize)
@@ -145,7 +146,7 @@ def _write_table(name: str, table: Table, values: Values, folder: str) -> dict[s
     shutil.rmtree(unsorted)
     default = [0.0] * table.dimension
     if table.is_open and f"{name}/default" in values.kinds:
-        default = values.read(RowRun(f"{name}/default", 0, -1))[0].tolist()
+        default = values.read(f"{name}/default")[0].tolist()
     return {
         "input": f"rows/{name}", "dimension": table.dimension, "dtype": "float32", "key_width": width,
         "kind": "keys" if table.is_open else "ids", "rows": sum(shard["count"] for shard in shards),
@@ -170,10 +171,10 @@ def _comparable(keys: Any) -> Any:
     return np.ascontiguousarray(keys).view(",".join(["<i8"] * width)).ravel()
 
 
-def _records(name: str, table: Table, values: Values, record: np.dtype[Any]) -> Iterator[Any]:
+def _records(name: str, table: Table, values: CheckpointValues, record: np.dtype[Any]) -> Iterator[Any]:
     """Yields all rows with their ids or keys, some at a time, in the order of the checkpoint."""
     for begin, count in _runs(table, record.itemsize):
-        rows = _rows(values, name, table, begin, count)
+        rows = values.read(name, begin, count)
         if table.is_open:
             keys, is_alive = _keys(name, table, values, begin, count)
             keys, rows = keys[is_alive], rows[is_alive]
@@ -190,22 +191,18 @@ def _runs(table: Table, size: int) -> list[tuple[int, int]]:
     return [(begin, min(step, table.total - begin)) for begin in range(0, table.total, step)]
 
 
-def _rows(values: Values, key: str, table: Table, begin: int, count: int) -> Any:
-    return values.read(RowRun(key, begin, -1 if count == table.total else count))
-
-
-def _keys(name: str, table: Table, values: Values, begin: int, count: int) -> tuple[Any, Any]:
+def _keys(name: str, table: Table, values: CheckpointValues, begin: int, count: int) -> tuple[Any, Any]:
     """Returns the keys of some rows, and which of them an id has that has not expired."""
-    keys, used = (_rows(values, f"{name}/{part}", table, begin, count) for part in (KEYS, USED))
+    keys, used = (values.read(f"{name}/{part}", begin, count) for part in (KEYS, USED))
     is_alive = used[:, 0] > 0
     if table.expire_steps is not None:
-        updates = values.read(RowRun(f"{name}/{UPDATE_COUNT}", 0, -1))
+        updates = values.read(f"{name}/{UPDATE_COUNT}")
         groups = np.arange(begin, begin + count) // table.rows_per_group
         is_alive &= updates[groups] - used[:, 1] < table.expire_steps
     return keys, is_alive
 
 
-def _cuts(name: str, table: Table, values: Values, size: int) -> Any:
+def _cuts(name: str, table: Table, values: CheckpointValues, size: int) -> Any:
     """Returns the keys at which shards but the first one begin, as `_comparable` makes them."""
     if not table.is_open:
         step = max(1, SHARD_BYTES // size)

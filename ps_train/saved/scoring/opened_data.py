@@ -5,14 +5,11 @@ data = open_data(DataSpec(["data/test-*.parquet"]), exported)
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
-from typing import Any
 
 from ps_train.base.errors import ConfigError, DataError
 from ps_train.data.file_names import files_like
-from ps_train.data.gzip_files import is_gzipped
-from ps_train.data.opened_files import opened, told_as_data_error
+from ps_train.data.gzip_files import unpacked
 from ps_train.data.parquet.parquet_files import check_pyarrow
 from ps_train.data.record_index import HEADER_BYTES, is_header
 from ps_train.saved.scoring.file_rows import ParquetData, RecordData
@@ -62,8 +59,7 @@ def _format_of(files: Sequence[str]) -> str:
 
 
 def _format_of_content(path: str) -> str:
-    with told_as_data_error(path), opened(path) as packed:
-        file: Any = gzip.GzipFile(fileobj=packed) if is_gzipped(path) else packed
+    with unpacked(path) as file:
         start = file.read(1 << 12)
     if start.startswith(b"PAR1"):
         return "parquet"

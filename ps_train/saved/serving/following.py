@@ -41,7 +41,7 @@ from ps_train.saved.export.fingerprint import FILE as FINGERPRINT
 from ps_train.saved.export.fingerprint import graph_fingerprint, read_fingerprint
 from ps_train.saved.serving.exported import SAVED_MODEL, Exported, path_of_export
 from ps_train.saved.serving.feature_values import Array
-from ps_train.saved.values import ContentHash, RowRun, all_parts, has_hash, hash_of, open_saved
+from ps_train.saved.values import ContentHash, RowRun, all_parts, has_hash, hash_of, open_saved, read_and_hash
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Served:
         self._variables = _Variables(self._exported)
         self._digests = {}
         for part in all_parts(self._kinds, list(self._kinds)):
-            value, self._digests[_place(part)] = saved.values.read_and_hash(part)
+            value, self._digests[_place(part)] = read_and_hash(saved.values, part)
             if export and part.key in self._served:
                 self._variables.assign(part, value)
         self.hash = _hash(self._digests, self._kinds, self._files)

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
-from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
+from ps_train.engine.run_directory.checkpoint_contents import SLICED_DTYPES
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import OPEN, ROWS, TableLayout, layout_of

@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.calls import CHUNK_CALL
-from ps_train.engine.variables.initialization import CHUNK_BYTES
-from ps_train.engine.variables.plan import Plan, Slice
+from ps_train.engine.variables.plan import Plan
 from ps_train.engine.variables.trace import ModelVariables, VariableTrace
-from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, slice_spec
+from ps_train.engine.variables.variables import CheckpointEntry, slice_spec
 from ps_train.modeling.tables.given_rows import indices_at
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
-from ps_train.modeling.tables.row_allocator import scatter_rows
 from ps_train.modeling.tables.table_layout import layout_of
 from ps_train.saved.warm_start.choices import REMAPPED, TAKEN, Beginning
 from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
-from ps_train.saved.warm_start.table_routes import table_route
+from ps_train.saved.warm_start.table_routes import Array, table_route
 from ps_train.saved.warm_start.writing import Target, write
 
 log = logging.getLogger(__name__)
@@ -49,12 +47,11 @@ class InitialValues:
         self, model_variables: ModelVariables, plan: Plan, variables: Mapping[str, Any], device: str, seed: int
     ) -> None:
         self._seed = seed
-        with on_worker(device), tf.device("/device:CPU:0"):
-            self._tables = [
-                _GivenRows(variable, plan.slices_of(name), variables)
-                for name, variable in model_variables.variables.items()
-                if variable.given is not None
-            ]
+        self._given = [
+            (variable, Target(_entries(plan, name, variables), device))
+            for name, variable in model_variables.variables.items()
+            if variable.given is not None
+        ]
         self._sources: dict[str, SourceCheckpoint] = {}
         self._taken = [
             (_choice(variable, self._source(variable.checkpoint.path)), variable.checkpoint.path, target)
@@ -70,8 +67,8 @@ class InitialValues:
         Raises:
           ModelError: the rows that a function gives do not fit its table, or a checkpoint cannot be read.
         """
-        for table in self._tables:
-            table.write(session, self._seed)
+        for variable, target in self._given:
+            target.write_all(session, _reader_of_given(variable, self._seed))
         for choice, path, target in self._taken:
             write(session, target, self._source(path), choice)
         if self._taken:
@@ -104,26 +101,12 @@ def _choice(variable: VariableTrace, source: SourceCheckpoint) -> Beginning:
     return Beginning(REMAPPED, value.key, route=table_route(dataclasses.replace(new, in_blocks=in_blocks), new))
 
 
-class _GivenRows:
-    """The rows that one table begins with."""
+def _reader_of_given(variable: VariableTrace, seed: int) -> Callable[[int, int], Array]:
+    """Returns a function that reads the rows that a table begins with, as `Target.write_all` takes it."""
+    table, rows = variable.table, variable.given_rows(seed)
+    assert table is not None
 
-    def __init__(self, variable: VariableTrace, slices: list[Slice], variables: Mapping[str, Any]) -> None:
-        self._variable = variable
-        self._first = v1.placeholder(tf.int64, [], "first_row")
-        self._rows = v1.placeholder(tf.float32, [None, *variable.spec.shape[1:]], "given_rows")
-        self._writes = [(piece, self._write(variables[piece.name], piece)) for piece in slices]
+    def read(begin: int, count: int) -> Array:
+        return rows[indices_at(table, begin, table.total if count < 0 else count)]
 
-    def _write(self, variable: Any, piece: Slice) -> tf.Operation:
-        with tf.device(ps_device(piece.ps)):
-            count = tf.shape(self._rows, tf.int64)[0]
-            return scatter_rows(variable, tf.range(self._first, self._first + count), self._rows)
-
-    def write(self, session: v1.Session, seed: int) -> None:
-        table = self._variable.table
-        assert table is not None
-        rows = self._variable.given_rows(seed)
-        most = max(1, CHUNK_BYTES * len(rows) // rows.nbytes)
-        for piece, operation in self._writes:
-            for first in range(0, piece.shape[0], most):
-                indices = indices_at(table, piece.begin + first, min(most, piece.shape[0] - first))
-                session.run(operation, {self._first: first, self._rows: rows[indices]}, CHUNK_CALL)
+    return read

@@ -10,30 +10,18 @@ TensorFlow 1 may store the parts of a variable, or of its slot, on their own (`w
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import re
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
-from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
-from ps_train.engine.checkpoint.files import CHUNK_BYTES, GLOBAL_STEP
-from ps_train.engine.run_directory.checkpoint_contents import (
-    DAMAGED_ERRORS,
-    LAYOUTS_KEY,
-    Kind,
-    damaged_error,
-    shapes_and_dtypes,
-)
-from ps_train.engine.run_directory.glob_free import glob_free
+from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, LAYOUTS_KEY, CheckpointValues, Kind
 from ps_train.engine.run_directory.run_checkpoints import is_whole
 from ps_train.modeling.tables.table_layout import HASHED, LAYOUTS_FILE, OPEN, ROWS, TableLayout, layouts_from
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
-from ps_train.saved.values import RowRun, open_saved, spec_of
+from ps_train.saved.values import open_saved
 
 _OF_PS_TRAIN = "ps_train/examples"
 _PART = re.compile(r"(?P<before>.+)/part_(?P<number>\d+)(?P<after>/.+)?")
@@ -56,11 +44,10 @@ class SourceCheckpoint:
     """
 
     def __init__(self, prefix: str, shown: str = "", layouts: dict[str, TableLayout] | None = None) -> None:
-        self.shown, self._prefix = shown or prefix, prefix
-        self._stored = shapes_and_dtypes(prefix)
+        self.shown, self._values = shown or prefix, CheckpointValues(prefix)
+        self._stored = self._values.kinds
         self._pieces = _pieces_of(self._stored)
         self.kinds = {name: self._kind_of(keys) for name, keys in self._pieces.items()}
-        self._calls: dict[tf.DType, tuple[v1.Session, Any, Any, Any, Any]] = {}
         self._layouts = layouts
         if layouts is None and LAYOUTS_KEY in self.kinds:
             self._layouts = layouts_from(self.read(LAYOUTS_KEY).item())
@@ -68,7 +55,7 @@ class SourceCheckpoint:
     @property
     def global_step(self) -> int | None:
         """The global step; None if there is none."""
-        return int(self.read(GLOBAL_STEP)) if GLOBAL_STEP in self.kinds else None
+        return self._values.global_step if GLOBAL_STEP in self.kinds else None
 
     def layout_of(self, name: str, like: TableLayout) -> TableLayout | None:
         """Returns the layout of a table; None if it is not known.
@@ -96,8 +83,7 @@ class SourceCheckpoint:
 
     def rows_at_once(self, name: str) -> int:
         """Returns the number of rows of a variable that are read at once."""
-        shape, dtype = self.kinds.get(name) or self._stored[name]
-        return max(1, CHUNK_BYTES // max(1, math.prod(shape[1:]) * dtype.size))
+        return self._values.rows_at_once(self._pieces.get(name, [name])[0])
 
     def read(self, name: str, begin: int = 0, count: int = -1) -> np.ndarray[Any, Any]:
         """Returns rows of a variable, or of a part of one, numpy [count, ...]; -1: the whole value.
@@ -107,37 +93,20 @@ class SourceCheckpoint:
         """
         keys = self._pieces.get(name, [name])
         if len(keys) == 1:
-            return self._read(keys[0], begin, count)
+            return self._values.read(keys[0], begin, count)
         end = self.kinds[name][0][0] if count < 0 else begin + count
         found, first = [], 0
         for key in keys:
             rows = self._stored[key][0][0]
             low, high = max(begin, first), min(end, first + rows)
             if low < high:
-                found.append(self._read(key, low - first, high - low))
+                found.append(self._values.read(key, low - first, high - low))
             first += rows
         return np.concatenate(found)
 
     def _kind_of(self, keys: list[str]) -> Kind:
         shape, dtype = self._stored[keys[0]]
         return ([sum(self._stored[key][0][0] for key in keys), *shape[1:]] if len(keys) > 1 else shape), dtype
-
-    def _read(self, key: str, begin: int, count: int) -> np.ndarray[Any, Any]:
-        shape, dtype = kind = self._stored[key]
-        is_whole = count < 0 or not shape or (begin == 0 and count == shape[0])
-        if not is_whole and dtype not in SLICED_DTYPES:
-            return self._restored(key, dtype, "")[begin : begin + count]
-        return self._restored(key, dtype, "" if is_whole else spec_of(RowRun(key, begin, count), kind))
-
-    def _restored(self, key: str, dtype: tf.DType, spec: str) -> np.ndarray[Any, Any]:
-        if dtype not in self._calls:
-            self._calls[dtype] = _restoring(dtype)
-        session, value, path, name, slices = self._calls[dtype]
-        try:
-            with glob_free(self._prefix) as readable:
-                return np.asarray(session.run(value, {path: readable, name: key, slices: spec}))
-        except DAMAGED_ERRORS as error:
-            raise damaged_error(self._prefix, error) from None
 
 
 def open_source(path: str, flag: str) -> SourceCheckpoint:
@@ -152,30 +121,18 @@ def open_source(path: str, flag: str) -> SourceCheckpoint:
     """
     try:
         saved = open_saved(path)
-        if not is_whole(saved.values.prefix):
+        if not is_whole(saved.values.path):
             raise ConfigError(f"{path} is damaged or incomplete")
         layouts = None
         if saved.folder and os.path.exists(file := os.path.join(saved.folder, LAYOUTS_FILE)):
             with open(file, "rb") as opened:
                 layouts = layouts_from(opened.read())
-        shown = path if saved.folder or saved.values.prefix == os.path.abspath(path) else saved.values.prefix
-        return SourceCheckpoint(saved.values.prefix, shown, layouts)
+        shown = path if saved.folder or saved.values.path == os.path.abspath(path) else saved.values.path
+        return SourceCheckpoint(saved.values.path, shown, layouts)
     except (ConfigError, DamagedCheckpointError, OSError, ValueError) as error:
         raise ConfigError(
             f"{flag}: {str(error).rstrip('.')}; give a checkpoint, its directory or a SavedModel."
         ) from None
-
-
-def _restoring(dtype: tf.DType) -> tuple[v1.Session, Any, Any, Any, Any]:
-    """Returns a session, the tensor of a dtype that it reads, and the placeholders of the path, key and slice.
-
-    A graph of its own works also where eager execution is disabled, or the default graph is finalized.
-    """
-    with tf.Graph().as_default() as graph, tf.device("/device:CPU:0"):
-        path, name, slices = (v1.placeholder(tf.string, []) for _ in range(3))
-        (value,) = tf.raw_ops.RestoreV2(prefix=path, tensor_names=[name], shape_and_slices=[slices], dtypes=[dtype])
-        config = v1.ConfigProto(device_count={"GPU": 0}, inter_op_parallelism_threads=1)
-        return v1.Session(graph=graph, config=config), value, path, name, slices
 
 
 def _pieces_of(stored: dict[str, Kind]) -> dict[str, list[str]]:

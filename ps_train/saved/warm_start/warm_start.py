@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.calls import CHUNK_CALL
-from ps_train.engine.checkpoint.files import GLOBAL_STEP
+from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, Kind
 from ps_train.engine.variables.variables import CheckpointEntry, keys_in
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.saved.warm_start.choices import FRESH, REMAPPED, TAKEN, UNUSED, Beginning
@@ -47,7 +47,7 @@ class WarmStart:
 
     source: SourceCheckpoint
     choices: Mapping[str, Beginning]
-    kinds: Mapping[str, tuple[list[int], tf.DType]]
+    kinds: Mapping[str, Kind]
     targets: Mapping[str, Target]
     after: tf.Operation
     heading: str
@@ -135,7 +135,7 @@ def warm_start(
     for entry in entries:
         if not entry.key.startswith(_OWN):
             by_key.setdefault(entry.key, []).append(entry)
-    kinds = {key: _kind(some) for key, some in by_key.items()}
+    kinds = {key: (some[0].full_shape, some[0].variable.dtype.base_dtype) for key, some in by_key.items()}
     found: dict[str, Beginning] = {}
     for key in by_key:
         if key in choices:
@@ -158,7 +158,7 @@ def _choice_of_slot(
     choices: Mapping[str, Beginning],
     source: SourceCheckpoint,
     slots: str,
-    kinds: Mapping[str, tuple[list[int], tf.DType]],
+    kinds: Mapping[str, Kind],
 ) -> Beginning:
     """Returns the choice of a slot, or of a variable that an optimizer has for all of them.
 
@@ -194,9 +194,7 @@ def _choice_of_slot(
     return dataclasses.replace(before, source=old) if by_row else Beginning(TAKEN, old)
 
 
-def _rebuilt(
-    kind: str, before: Beginning, source: SourceCheckpoint, wanted: tuple[list[int], tf.DType]
-) -> Beginning | None:
+def _rebuilt(kind: str, before: Beginning, source: SourceCheckpoint, wanted: Kind) -> Beginning | None:
     """Returns the choice of a slot that is computed from that of another optimizer; None if there is none."""
     old = _slot_name(f"{before.source}{_SUMS_OF_SQUARES.get(kind, kind)}", source)
     if not old or source.kinds[old][1] != wanted[1]:
@@ -220,9 +218,3 @@ def _slot_name(name: str, source: SourceCheckpoint) -> str:
         return name
     found = [key for key in source.kinds if key.endswith(f"/{name}")]
     return found[0] if len(found) == 1 else ""
-
-
-def _kind(entries: Sequence[CheckpointEntry]) -> tuple[list[int], tf.DType]:
-    variable, spec = entries[0].variable, entries[0].slice_spec
-    shape = [int(size) for size in spec.split(" ")[:-1]] if spec else variable.shape.as_list()
-    return shape, variable.dtype.base_dtype

@@ -14,8 +14,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.calls import CHUNK_CALL
-from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
-from ps_train.engine.checkpoint.files import CHUNK_BYTES
+from ps_train.engine.run_directory.checkpoint_contents import CHUNK_BYTES, SLICED_DTYPES
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
 from ps_train.saved.warm_start.choices import Beginning
@@ -58,7 +57,7 @@ class _Slice:
         variable = entry.variable
         shape, dtype = variable.shape.as_list(), variable.dtype.base_dtype
         self._is_sliced = bool(entry.slice_spec)
-        self.begin = int(entry.slice_spec.rpartition(" ")[2].split(",")[0]) if entry.slice_spec else 0
+        self.begin = entry.begin
         self.rows = shape[0] if shape else 1
         self.rows_at_once = max(1, CHUNK_BYTES * self.rows // max(1, variable_bytes(variable)))
         with on_worker(device), tf.device("/device:CPU:0"):

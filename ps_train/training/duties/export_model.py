@@ -20,7 +20,7 @@ from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.run_directory.checkpoint_contents import examples_of, restore_into, shapes_and_dtypes
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, examples_of
 from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, named_batches
 from ps_train.engine.step.metric_sums import make_count
 from ps_train.engine.step.slices import Slices, slice_metrics
@@ -130,9 +130,9 @@ def score(
         data = source.get()
         if data is None:
             return {}
-        batches, count = named_batches(source, data), make_count()
+        batches, count, values = named_batches(source, data), make_count(), CheckpointValues(checkpoint)
         given = contextlib.nullcontext() if rows == FLOAT32 else rows_from(CodedRows(rows))
-        with plain_graph(shapes_and_dtypes(checkpoint), f"checkpoint {checkpoint}") as plain, given:
+        with plain_graph(values.kinds, f"checkpoint {checkpoint}") as plain, given:
             outputs = model.forward(batches.features, False)
             plain.build.adds_metrics = True
             metrics = model.metrics(outputs, batches.labels)
@@ -141,6 +141,6 @@ def score(
         if not metrics:
             return {}
         with v1.Session() as session:
-            restore_into(session, plain.variables, checkpoint)
+            values.restore(session, plain.variables)
             field = "" if by is None else by.field
             return evaluate(session, EvalGraph(graph, batches, metrics, count, slices=of_slices, field=field), limit)

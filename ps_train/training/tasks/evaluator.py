@@ -90,24 +90,64 @@ def _run(job: Job, console: Console, model_directory: ReadDirectory) -> int:
         return score(model, source, path, limit, slices=divided.slices(limit))
 
     scorer = _CheckpointScorer(directory, scored, console, exports, job.eval_by)
-    monitor = RunMonitor(job, time.monotonic())
-    next_score = float("-inf")
-    while True:
-        model_directory.refresh()
-        # Read before the search for the last checkpoint.
-        ended, now = monitor.update(read_status(directory), time.monotonic()), time.monotonic()
-        if ended is not None or now >= next_score:
-            count = scorer.count
-            if scorer.update():
-                next_score = now + job.eval_every_secs if scorer.count > count else now
+
+    def update(has_ended: bool) -> float | None:
+        count = scorer.count
+        if not scorer.update():
+            return None
+        return job.eval_every_secs if scorer.count > count else 0.0
+
+    ended = evaluate_until_end(
+        job, directory, update, lambda: scorer.step >= job.max_steps, refresh=model_directory.refresh
+    )
+    scorer.close()
+    return EXIT_DONE if ended is None else _end(ended, scorer, directory)
+
+
+def evaluate_until_end(
+    job: Job,
+    directory: str,
+    update: Callable[[bool], float | None],
+    is_over: Callable[[], bool],
+    delay: float = 0.0,
+    may_start_late: bool = False,
+    refresh: Callable[[], None] = lambda: None,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Status | PsTrainError | None:
+    """Evaluates the checkpoints of a run as they appear.
+
+    Args:
+      job: its timeouts and max_steps.
+      directory: the model directory.
+      update: evaluates a checkpoint, from whether the run has ended; returns the least seconds from its begin to the
+        begin of the next evaluation, None if there was nothing to evaluate.
+      is_over: returns True if no further evaluation is needed.
+      delay: seconds before the first evaluation.
+      may_start_late: True to wait for the chief without an end.
+      refresh: brings new files into the directory.
+      now: returns the seconds of a monotonic clock.
+      sleep: waits for some seconds.
+
+    Returns:
+      How the run ended, when `update` has found no checkpoint after that; None if `is_over` came first.
+    """
+    monitor, next_begin = RunMonitor(job, now()), now() + delay
+    while not is_over():
+        refresh()
+        ended = monitor.update(read_status(directory), now())  # before the search for the last checkpoint
+        if may_start_late and isinstance(ended, UnreachableError):
+            ended = None
+        begun = now()
+        if ended is not None or begun >= next_begin:
+            secs = update(ended is not None)
+            if secs is not None:
+                next_begin = begun + secs
                 continue
-        if scorer.step >= job.max_steps or ended is not None:
-            scorer.close()
-        if scorer.step >= job.max_steps:
-            return EXIT_DONE
         if ended is not None:
-            return _end(ended, scorer, directory)
-        time.sleep(_LOOK_SECS)
+            return None if is_over() else ended
+        sleep(_LOOK_SECS)
+    return None
 
 
 def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directory: str) -> str:
@@ -119,13 +159,9 @@ def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directo
 
 def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:
     """Returns the exit code of the run, or raises its error; the last checkpoint of a finished run must be scored."""
-    if isinstance(ended, PsTrainError):
-        raise ended
-    if ended.state == RunState.FAILED:
-        raise job_failure(ended)
-    if ended.state == RunState.STOPPED:
-        log.warning("the job was stopped by signal %d", ended.signum)
-        return exit_code_of_signal(ended.signum)
+    if code := exit_code_of(ended):
+        log.warning("the job was stopped by signal %d", code - exit_code_of_signal(0))
+        return code
     if scorer.failure is not None:
         raise scorer.failure
     if scorer.step < 0:
@@ -133,12 +169,20 @@ def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str
     return EXIT_DONE
 
 
-def job_failure(ended: Status) -> JobFailedError:
-    """Returns the error of an evaluator whose job has failed, with the exit code of the job."""
-    prefix = "the job failed: "
-    error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
-    error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
-    return error
+def exit_code_of(ended: Status | PsTrainError) -> int:
+    """Returns the exit code of a run that has ended: 0 if done, 128 + n if stopped by signal n.
+
+    Raises:
+      PsTrainError: the run failed, with the exit code of the job, or shows no sign of life.
+    """
+    if isinstance(ended, PsTrainError):
+        raise ended
+    if ended.state == RunState.FAILED:
+        prefix = "the job failed: "
+        error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
+        error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
+        raise error
+    return exit_code_of_signal(ended.signum) if ended.state == RunState.STOPPED else EXIT_DONE
 
 
 class _Divided:

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.pipeline import DataSource, derived_seed
-from ps_train.engine.run_directory.checkpoint_contents import restore_into
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
 from ps_train.saved.export.export import export, prepare_export
@@ -51,7 +51,7 @@ def predictions(model: Visits, checkpoint: str, ids: np.ndarray) -> np.ndarray:
     """By a plain graph."""
     with tf.Graph().as_default(), v1.Session() as session:
         outputs = model.forward(tf.constant(ids), training=False)
-        restore_into(session, v1.global_variables(), checkpoint)
+        CheckpointValues(checkpoint).restore(session, v1.global_variables())
         return session.run(outputs)
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
-from ps_train.engine.run_directory.checkpoint_contents import shapes_and_dtypes
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
@@ -23,8 +23,8 @@ from tests.support.vocabularies import Visits
 
 def assert_same(one: str, other: str) -> None:
     readers = [tf.train.load_checkpoint(path) for path in (one, other)]
-    kinds = shapes_and_dtypes(one)
-    assert kinds == shapes_and_dtypes(other)
+    kinds = CheckpointValues(one).kinds
+    assert kinds == CheckpointValues(other).kinds
     for key in kinds:
         first, second = (np.asarray(reader.get_tensor(key)) for reader in readers)
         assert first.tolist() == second.tolist() if first.dtype == object else first.tobytes() == second.tobytes(), key
@@ -54,7 +54,7 @@ def test_checkpoints_and_exports_of_a_history_are_given_back(tmp_path: pathlib.P
             removed += manifest.vocabularies["users"].removed
         assert removed > 5, "ids have left the vocabulary"
         result = apply_deltas(open_saved(paths[0]), deltas, str(tmp_path / f"{kind}-result"))
-        assert_same(result.values.prefix, open_saved(paths[-1]).values.prefix)
+        assert_same(result.values.path, open_saved(paths[-1]).values.path)
     with pytest.raises(ConfigError, match=r"is what .*export-delta-3 leads to: leave out the deltas up to it"):
         apply_deltas(open_saved(exports[-1]), deltas, str(tmp_path / "again"))
     served = [

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.data.arrays import Arrays
 from ps_train.data.pipeline import DataSource, evaluation_batches
-from ps_train.engine.run_directory.checkpoint_contents import restore_into
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import DeepFM
 from ps_train.models.digits import Digits
@@ -27,7 +27,7 @@ def predicted(model, checkpoint: str, features) -> dict[str, np.ndarray]:
     with tf.Graph().as_default(), v1.Session() as session:
         given = tf.nest.map_structure(tf.constant, features)
         outputs = model.predictions(model.forward(given, training=False))
-        restore_into(session, v1.global_variables(), checkpoint)
+        CheckpointValues(checkpoint).restore(session, v1.global_variables())
         return session.run(dict(outputs))
 
 

@@ -16,7 +16,7 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables import initialization
 from ps_train.modeling.tables.row_order import positions_of
 from ps_train.saved.export.export import export
-from ps_train.saved.warm_start import initial_values
+from ps_train.saved.warm_start import writing
 from ps_train.training.tasks.evaluator import score
 from tests.support.cluster import InProcessCluster
 from tests.support.models import Linear
@@ -97,7 +97,7 @@ def test_id_i_begins_with_row_i(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("num_ps", [1, 2, 3])
 def test_the_rows_are_in_the_same_order_for_any_number_of_ps_and_in_any_parts(num_ps, monkeypatch, tmp_path) -> None:
-    for module in (initialization, initial_values):
+    for module in (initialization, writing):
         monkeypatch.setattr(module, "CHUNK_BYTES", 800)  # 100 rows
     model = Given(SOURCES["constant of TensorFlow 1"])
     cluster = InProcessCluster(model, num_ps, 2, tmp_path, optimizer="sgd", batch_size=10)

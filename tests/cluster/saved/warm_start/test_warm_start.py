@@ -14,13 +14,13 @@ from ps_train import Arrays, embeddings
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job import Task
+from ps_train.engine.run_directory import checkpoint_contents
 from ps_train.modeling.tables.id_encoding import encode_ids
 from ps_train.modeling.tables.row_order import positions_of
 from ps_train.modeling.tables.table import Table
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.values import open_saved
-from ps_train.saved.warm_start import source_checkpoint as sources
 from ps_train.saved.warm_start import writing
 from ps_train.saved.warm_start.choices import choose
 from ps_train.saved.warm_start.name_map import read_map
@@ -111,7 +111,7 @@ def lines_of(found: WarmStart) -> dict[str, list[str]]:
 def test_a_table_that_grew_or_shrank_keeps_rows_and_slots_by_id(
     optimizer, old_rows, new_rows, old_ps, new_ps, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(checkpoint_contents, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(writing, "CHUNK_BYTES", 200)
     old = trained(Net(np.arange(old_rows), rows=old_rows), tmp_path, old_ps, optimizer=optimizer, steps=60)
     expected = old.values()
@@ -354,7 +354,7 @@ def test_a_checkpoint_of_tensorflow_s_first_format_is_taken(path: str, tmp_path:
     assert np.array_equal(after["net/w"], w) and np.array_equal(after["net/b"], b)
     make_delta(open_saved(found), open_saved(str(write_checkpoint(tmp_path / "new", w))), str(tmp_path / "d"))
     result = apply_deltas(open_saved(found), [str(tmp_path / "d")], str(tmp_path / "result"))
-    assert np.array_equal(tf.train.load_checkpoint(result.values.prefix).get_tensor("net/w"), w + 1)
+    assert np.array_equal(tf.train.load_checkpoint(result.values.path).get_tensor("net/w"), w + 1)
     with pytest.raises(ConfigError, match="is no checkpoint and no SavedModel"):
         open_saved(__file__)
 

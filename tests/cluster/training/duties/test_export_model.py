@@ -100,7 +100,7 @@ def _export_of_spoiled_rows(model, source, checkpoint: str, folder: str, tmp_pat
         if key == "wide/ads":
             value = value.copy()
             value[:, :2] = [1e4, -1e4]  # they cancel out
-        writer.add(key, "", np.asarray(value))
+        writer.add(key, np.asarray(value))
     writer.close()
     job = Job(export_dir=folder, export_rows="int8", export_max_auc_loss=0.0)
     export_model(job, model, source, str(tmp_path / "spoiled" / "model.ckpt-60"), folder)

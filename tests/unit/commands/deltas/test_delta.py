@@ -18,7 +18,7 @@ def made(path: pathlib.Path, **values: object) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = Writer(str(path))
     for key, value in values.items():
-        writer.add(key, "", np.asarray(value))
+        writer.add(key, np.asarray(value))
     writer.close()
     return str(path)
 

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from ps_train.engine.checkpoint.chunked_io import SLICED_DTYPES
+from ps_train.engine.run_directory.checkpoint_contents import SLICED_DTYPES
 
 DTYPES = [
     *[tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.bool, tf.string],

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from ps_train.base.errors import DamagedCheckpointError
-from ps_train.engine.run_directory.checkpoint_contents import shapes_and_dtypes
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 
 
 @pytest.mark.timeout(30)
@@ -20,4 +20,4 @@ def test_a_fifo_or_a_directory_is_a_damaged_checkpoint(tmp_path: pathlib.Path, f
     (tmp_path / f"model.ckpt-1.{file}").unlink(missing_ok=True)
     make(f"{path}.{file}")
     with pytest.raises(DamagedCheckpointError, match=rf"{file} is not a file"):
-        shapes_and_dtypes(str(path))
+        CheckpointValues(str(path))

@@ -33,7 +33,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder, model = tmp_path_factory.mktemp("serving"), Linear()
     writer = Writer(str(folder / "model.ckpt-7"))
     for key, value in {"w": np.array([[1], [2], [3]], np.float32), "b": np.float32(0.5), "global_step": 7}.items():
-        writer.add(key, "", np.asarray(value))
+        writer.add(key, np.asarray(value))
     writer.close()
     source = DataSource(lambda: model.data("train", ""))
     return export(model, source, str(folder / "model.ckpt-7"), prepare_export(str(folder / "export")))
