@@ -27,7 +27,13 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.base.whole_file import whole_folder
-from ps_train.engine.run_directory.checkpoint_contents import CHUNK_BYTES, SLICED_DTYPES, CheckpointValues, Kind
+from ps_train.engine.run_directory.checkpoint_contents import (
+    CHUNK_BYTES,
+    SLICED_DTYPES,
+    CheckpointValues,
+    Kind,
+    row_runs,
+)
 from ps_train.engine.run_directory.glob_free import files_of_first_format
 from ps_train.engine.run_directory.run_checkpoints import checkpoints_in, newest_checkpoint
 from ps_train.engine.variables.variables import rows_spec
@@ -190,7 +196,7 @@ def parts_of(key: str, kind: Kind) -> list[RowRun]:
     if not shape or size <= CHUNK_BYTES or dtype not in SLICED_DTYPES:
         return [RowRun(key, 0, -1)]
     most = max(1, CHUNK_BYTES * shape[0] // size)
-    return [RowRun(key, begin, min(most, shape[0] - begin)) for begin in range(0, shape[0], most)]
+    return [RowRun(key, begin, count) for begin, count in row_runs(shape[0], most)]
 
 
 def spec_of(part: RowRun, kind: Kind) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.run_directory.checkpoint_contents import SLICED_DTYPES
+from ps_train.engine.run_directory.checkpoint_contents import SLICED_DTYPES, row_runs
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, ps_index, read_in_one, rows_spec, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
@@ -80,10 +80,9 @@ class RowChunk(Chunk):
         count = self._variables[0].shape.as_list()[0]
         rows = max(1, limit * count // max(1, sum(map(variable_bytes, self._variables))))
         feeds = []
-        for begin in range(0, count, rows):
-            end = min(begin + rows, count)
-            parts = [rows_spec(entry.full_shape, entry.begin + begin, end - begin) for entry in entries]
-            feeds.append({self._begin: begin, self._end: end, specs: parts})
+        for begin, some in row_runs(count, rows):
+            parts = [rows_spec(entry.full_shape, entry.begin + begin, some) for entry in entries]
+            feeds.append({self._begin: begin, self._end: begin + some, specs: parts})
         super().__init__(entries, specs, feeds)
 
     def read(self) -> list[tf.Tensor]:

@@ -13,7 +13,7 @@ import glob
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,12 @@ SLICED_DTYPES = frozenset(
     + [tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.qint8, tf.quint8, tf.qint32]
 )
 """Dtypes of which TensorFlow 2.21 can restore slices other than those it saved.  float16 is not among them."""
+
+
+def row_runs(rows: int, most: int) -> Iterator[tuple[int, int]]:
+    """Gives the first row and the number of rows of each part of `most` rows; the last one may have fewer."""
+    for begin in range(0, rows, most):
+        yield begin, min(most, rows - begin)
 
 
 class CheckpointValues:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import UntrustedError
-from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, CheckpointValues
+from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, CheckpointValues, row_runs
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
 from ps_train.saved.deltas.manifest import FILES, VALUES, End, Entry, Manifest, VocabularyChange
 from ps_train.saved.values import (
@@ -164,8 +164,7 @@ class _Difference:
         rows = self._new.values.kinds[keys][0][0]
         parts = all_parts(self._new.values.kinds, [keys, used])
         step = max(1, min(part.rows if part.rows > 0 else rows for part in parts))
-        for begin in range(0, rows, step) if changed else ():
-            count = min(step, rows - begin)
+        for begin, count in row_runs(rows, step) if changed else ():
             old_keys, old_used = (self._old.values.read(key, begin, count) for key in (keys, used))
             new_keys, new_used = (self._new.values.read(key, begin, count) for key in (keys, used))
             had, has = old_used[:, 0] > 0, new_used[:, 0] > 0

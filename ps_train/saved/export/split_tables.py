@@ -25,7 +25,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.untrusted import UntrustedError, inner_path
-from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
+from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, row_runs
 from ps_train.modeling.tables.deferred_lookups import DeferredLookups, FetchedRows
 from ps_train.modeling.tables.row_order import begins, numbers_at
 from ps_train.modeling.tables.row_source import LookupResult, declared_tables, own_rows
@@ -187,8 +187,7 @@ def _records(name: str, table: Table, values: CheckpointValues, record: np.dtype
 
 
 def _runs(table: Table, size: int) -> list[tuple[int, int]]:
-    step = max(1, _PART_BYTES // size)
-    return [(begin, min(step, table.total - begin)) for begin in range(0, table.total, step)]
+    return list(row_runs(table.total, max(1, _PART_BYTES // size)))
 
 
 def _keys(name: str, table: Table, values: CheckpointValues, begin: int, count: int) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
+from ps_train.engine.run_directory.checkpoint_contents import row_runs
 from ps_train.modeling.tables.id_encoding import encode_ids, group_of
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import HASHED, TableLayout
@@ -49,13 +50,7 @@ class Route:
     @property
     def rows(self) -> int:
         """Number of rows of the new variable that are reached."""
-        return sum(len(self.places(begin, count)[1]) for begin, count in parts_of(self.source_rows, _PART_ROWS))
-
-
-def parts_of(rows: int, most: int) -> Iterator[tuple[int, int]]:
-    """Gives the first row and the number of rows of each part."""
-    for begin in range(0, rows, most):
-        yield begin, min(most, rows - begin)
+        return sum(len(self.places(begin, count)[1]) for begin, count in row_runs(self.source_rows, _PART_ROWS))
 
 
 def table_route(old: TableLayout, new: TableLayout, ids: Array | None = None) -> Route | None:
@@ -207,7 +202,7 @@ def route_to_open(keys: Callable[[int, int], tuple[Array, Array]], rows: int, ne
       note: what the report says.
     """
     group, rating, last = np.full(rows, -1, np.int16), np.zeros(rows, np.int32), np.zeros(rows, np.int64)
-    for begin, count in parts_of(rows, _PART_ROWS):
+    for begin, count in row_runs(rows, _PART_ROWS):
         some, used = keys(begin, count)
         part = slice(begin, begin + count)
         found = _computed(lambda given: group_of(given, new.groups), some, tf.int64)

@@ -14,12 +14,12 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.calls import CHUNK_CALL
-from ps_train.engine.run_directory.checkpoint_contents import CHUNK_BYTES, SLICED_DTYPES
+from ps_train.engine.run_directory.checkpoint_contents import CHUNK_BYTES, SLICED_DTYPES, row_runs
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, variable_bytes
 from ps_train.modeling.tables.row_allocator import scatter_rows
 from ps_train.saved.warm_start.choices import Beginning
 from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint
-from ps_train.saved.warm_start.table_routes import Array, parts_of
+from ps_train.saved.warm_start.table_routes import Array
 
 
 class Target:
@@ -77,7 +77,7 @@ class _Slice:
             value = read(self.begin, self.rows) if self._is_sliced else read(0, -1)
             session.run(self._assign, {self._values: value}, CHUNK_CALL)
             return
-        for begin, count in parts_of(self.rows, self.rows_at_once):
+        for begin, count in row_runs(self.rows, self.rows_at_once):
             self.write_rows(session, np.arange(begin, begin + count), read(self.begin + begin, count))
 
 
@@ -95,7 +95,7 @@ def write(session: v1.Session, target: Target, source: SourceCheckpoint, choice:
         target.write_all(session, read)
         return
     most = min(source.rows_at_once(choice.source), target.rows_at_once)
-    for begin, count in parts_of(choice.route.source_rows, most):
+    for begin, count in row_runs(choice.route.source_rows, most):
         rows, places = choice.route.places(begin, count)
         if len(rows):
             target.write_rows(session, places, read(begin, count)[rows])

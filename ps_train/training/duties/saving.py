@@ -83,8 +83,7 @@ class Saving(Saves):
     def __init__(self, setting: Setting, joined: JoinedAsChief, user_hooks: UserHooks) -> None:
         prepared, step = setting.prepared, setting.step
         self._job, self._now, self._console = prepared.job, setting.now, setting.console
-        self._membership, self._events, self._heartbeat = joined.membership, joined.events, joined.heartbeat
-        self._directory = joined.directory
+        self._joined = joined
         self._ops, self._global_step, self._lockstep = step.ops, step.ps.global_step, step.lockstep
         self.listeners = SaveListeners(prepared.model.saving_listeners(), user_hooks.end_training)
         device = device_of(prepared.task, prepared.cluster)
@@ -107,9 +106,9 @@ class Saving(Saves):
     def opened(self, session: v1.Session, start: Start) -> None:
         """Begins to look for due checkpoints, between the steps of this task too."""
         self._session, self._ledger, self._is_newer = session, start.ledger, start.state.is_newer
-        saved = max((step for step, _ in run_checkpoints(self._directory) if step <= start.step), default=0)
+        saved = max((step for step, _ in run_checkpoints(self._joined.directory) if step <= start.step), default=0)
         self._hook.started(start.step, saved)
-        self._watcher = SaveWatcher(self._hook, self._global_step, session, self._events.stop.is_set)
+        self._watcher = SaveWatcher(self._hook, self._global_step, session, self._joined.events.stop.is_set)
         self._watcher.start()
 
     def observe(self, step: int, session: v1.Session) -> None:
@@ -184,7 +183,7 @@ class Saving(Saves):
         still = now - self._paused_at[1]
         if still < POLL_SECS or step >= self._limit:
             return
-        self._ledger.reclaim(lambda: int(session.run(self._global_step)), self._membership.is_silent)
+        self._ledger.reclaim(lambda: int(session.run(self._global_step)), self._joined.membership.is_silent)
         if still > max(_STALLED_SECS, _STALLED_STEPS * self._now.step_secs):
             log.warning(
                 "no checkpoint is taken at step %d: a worker has not made its steps before it for %.0fs",
@@ -203,7 +202,7 @@ class Saving(Saves):
           SaveError: no checkpoint could be taken; raised at once if a ps is silent.
         """
         session = None if self._now.session_is_over() else self._now.session
-        ps_liveness = self._heartbeat.ps_liveness
+        ps_liveness = self._joined.heartbeat.ps_liveness
         if session is None:
             if silent := ps_liveness.silent_ps():
                 raise SaveError(f"no checkpoint could be taken ({', '.join(silent)} does not answer)")
