@@ -29,18 +29,13 @@ from ps_train.observe.progress.loss_trend import LossTrend
 log = logging.getLogger(__name__)
 
 
-def loss_scale_hooks(scale: tf.Tensor | None, task: str) -> list[v1.train.SessionRunHook]:
-    """Returns the hook in a list, which is empty without a scale.
+class LossScaleHook(v1.train.SessionRunHook):
+    """Logs a worker's loss scale when it changes.
 
     Args:
       scale: float32 scalar, the present loss scale of the worker.
       task: the worker's name in the log.
     """
-    return [] if scale is None else [LossScaleHook(scale, task)]
-
-
-class LossScaleHook(v1.train.SessionRunHook):
-    """The hook; its arguments are those of `loss_scale_hooks`."""
 
     def __init__(self, scale: tf.Tensor, task: str) -> None:
         self._scale, self._task, self._last = scale, task, FIRST

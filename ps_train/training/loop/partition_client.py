@@ -31,6 +31,7 @@ from ps_train.data.shards.shard_policy import FREE
 from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.data.unbounded.event_times import EventTimes, shown_time
 from ps_train.data.unbounded.read_ahead import Cut, ReadAhead
+from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot, ShardClient
@@ -59,7 +60,7 @@ class PartitionClient(OwnershipClient):
         assert isinstance(self._batches.reader, PartitionReader), "the source is unbounded"
         self._reader, self._partitions = self._batches.reader, self._batches.reader.count
         self._seat = self._partitions + replica.index
-        source, self._table = self._reader.source, self._ownership.event_cuts
+        source, self._table = self._reader.source, next(iter(self._ownership.event_cuts), None)
         self._ahead = ReadAhead(
             source,
             job.max_batch_size,
@@ -301,8 +302,8 @@ def shard_client_of(
       num_replicas: number of replicas that share the data.
       restart: restarts the input.
     """
-    if step.worker.assigned is None:
-        return None
-    if isinstance(step.worker.assigned.reader, PartitionReader):
-        return PartitionClient(step, replica, job, restart)
-    return ShardClient(step, replica, job, num_replicas, restart)
+    for sharding in step.parts.of(Sharding):
+        if isinstance(sharding.assigned.reader, PartitionReader):
+            return PartitionClient(step, replica, job, restart)
+        return ShardClient(step, replica, job, num_replicas, restart)
+    return None

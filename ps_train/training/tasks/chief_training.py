@@ -38,6 +38,9 @@ from ps_train.engine.checkpoint.save_watcher import SaveWatcher
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.run_directory.run_files import DELTAS, WARM_START_REPORT
 from ps_train.engine.step.label_values import LabelValuesHook
+from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.push_codec import PushCodec
+from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.summaries import summaries_of
 from ps_train.engine.updates.counters.counter_values import RunCounterValues, counter_tensors
 from ps_train.engine.updates.following.adaptation import AdaptationHook
@@ -136,11 +139,10 @@ class ChiefTraining(WorkerTraining):
         self._checkpoints, self._snapshots = make_savers(job, self.step, directory, device, self._listeners)
         self._checkpoints.shown_directory = joined.model_directory.name
         self._saver = SaveHook(self._snapshots, fetches.step, job.save_steps, self._save_secs(), self._allow_steps)
-        ownership, client = self.step.ps.ownership, self.shard_client
-        if isinstance(client, PartitionClient) and ownership is not None and ownership.event_cuts is not None:
-            self._event_cuts = EventCuts(
-                ownership.event_cuts, client, job, directory, self._save_cut, self._console.line
-            )
+        client = self.shard_client
+        for table in [table for part in self.step.parts.of(Sharding) for table in part.ownership.event_cuts]:
+            if isinstance(client, PartitionClient):
+                self._event_cuts = EventCuts(table, client, job, directory, self._save_cut, self._console.line)
         if job.delta_every_secs:
             self._deltas = DeltaWriter(directory, job.delta_every_secs)
         process_id, task, members = joined.heartbeat.process_id, str(prepared.task), joined.membership.present
@@ -160,9 +162,9 @@ class ChiefTraining(WorkerTraining):
         self._limit, ops = limit, self.step.ops
         if not self.step.lockstep:
             self.ledger.allow(limit)
-        elif ops.allow is not None:
+        for one in ops.limits:
             assert self._newest_session is not None, "prepare_session was called"
-            self._newest_session.run(ops.allow, {ops.allowed_step: limit})
+            self._newest_session.run(one.op, {one.step: limit})
 
     def while_paused(self, is_first: bool) -> bool:
         """Takes the checkpoint for which the steps wait, as soon as the steps before it are made."""
@@ -289,7 +291,7 @@ class ChiefTraining(WorkerTraining):
     def train(self, session: Any) -> None:
         """Makes steps until the job has no more, then saves, scores the test split and ends the job."""
         self.joined.membership.remove_replica = self._remove_absent
-        self.joined.membership.awaited = self._awaited if self.step.ops.awaited is not None else None
+        self.joined.membership.awaited = self._awaited if self.step.ops.awaited else None
         unhooked = self._unhooked_session()
         watcher = self._watcher = SaveWatcher(
             self._saver, self.step.ps.global_step, unhooked, self.joined.events.stop.is_set
@@ -357,7 +359,7 @@ class ChiefTraining(WorkerTraining):
         if session is None:
             return None
         try:
-            step, awaited = session.run([self.step.ps.global_step, self.step.ops.awaited], options=SHORT_CALL)
+            step, awaited = session.run([self.step.ps.global_step, *self.step.ops.awaited], options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
             log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
@@ -396,10 +398,10 @@ class ChiefTraining(WorkerTraining):
     def _save_last(self, session: v1.Session, step: int) -> None:
         self._snapshots.wait(session)
         self._saver.poll()
-        residuals = self.step.ps.residuals
+        were_applied = [part.residuals.apply(session) for part in self.step.parts.of(PushCodec)]
         # After a recovery the other ps may have made updates since the checkpoint of this very step.
         is_old = step != self._saver.step or (self._has_recovered and not self._saver.is_of_session)
-        if (residuals is not None and residuals.apply(session)) or is_old:
+        if any(were_applied) or is_old:
             self._snapshots.save(session)
         self._listeners.end(session, step)
 
@@ -418,7 +420,7 @@ class ChiefTraining(WorkerTraining):
             check_trained(job, none, self._gave_up, made, counters.examples)
         self._save_last(session, int(step))
         metrics = EvalCoordinator(self.prepared, self.joined, counters.examples).score(self.sessions)
-        scale = None if self.step.worker.loss_scale is None else float(session.run(self.step.worker.loss_scale))
+        scale = next((float(session.run(part.present)) for part in self.step.parts.of(LossScaling)), None)
         summary = RunSummary(
             int(step), made, examples_made, wall_secs, self._progress.loss, metrics, counters,
             self._saves_report(), scale,

@@ -32,6 +32,7 @@ from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.rack import Rack
 from ps_train.engine.step.towers import Towers, find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
@@ -103,11 +104,11 @@ class Prepared:
             self.replica,
             device_of(self.task, self.cluster),
             self.towers,
-            None if self.topology is None else self.topology.place(self.task),
         )
+        features = [] if self.topology is None else [Rack(spec, self.topology.place(self.task))]
         gc_control.collect_if_disabled()  # the graphs of trace and check
         began = time.monotonic()
-        return BuiltStep(build_train_step(spec), time.monotonic() - began)
+        return BuiltStep(build_train_step(spec, features), time.monotonic() - began)
 
 
 class MeasuredWeights(NamedTuple):

@@ -37,8 +37,11 @@ from ps_train.cluster.sessions.calls import (
 from ps_train.cluster.sessions.server import own_config, session_config, start_server
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.model_hooks import NO_HOOKS, ModelHooks, shard_hooks
+from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.push_codec import PushCodec
+from ps_train.engine.step.parts.rack import Rack
 from ps_train.observe.profile.profile import Profile
-from ps_train.observe.progress.progress import loss_scale_hooks
+from ps_train.observe.progress.progress import LossScaleHook
 from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.call_wrappers import call_wrappers
 from ps_train.training.loop.input import Input
@@ -152,7 +155,7 @@ class WorkerTraining:
             report = None if self.shard_client is None else self.shard_client.step_done
             self.model_hooks = ModelHooks(prepared.model, self._end_training)
             hooks = [*self.model_hooks.hooks, *shard_hooks(self.step.worker.batches.progress, report)]
-            hooks += loss_scale_hooks(self.step.worker.loss_scale, str(task))
+            hooks += [LossScaleHook(part.present, str(task)) for part in self.step.parts.of(LossScaling)]
             chief_hooks = self.chief_only_hooks()
             self.step.graph.finalize()
         while True:
@@ -208,14 +211,16 @@ class WorkerTraining:
         self.train(session)
 
     def _open(self, session: v1.Session) -> None:
-        rack = self.step.ops.rack
-        if self.rack is not None and rack is not None:
-            self.rack.begin(session, rack)
+        racks = self.step.parts.of(Rack)
+        for rack in racks:
+            if self.rack is not None:
+                self.rack.begin(session, rack.ops)
         agree_on_weights(self.prepared, self.joined.stores[0])
         self._opened = session, self.prepare_session(session)
-        if self.rack is not None and rack is not None:
-            agree_on_topology(self.prepared, self.joined.stores[0])
-            self.rack.await_values(session, rack)
+        for rack in racks:
+            if self.rack is not None:
+                agree_on_topology(self.prepared, self.joined.stores[0])
+                self.rack.await_values(session, rack.ops)
 
     def prepare_session(self, session: v1.Session) -> int:
         """Waits until the chief has prepared the model, and opens the input; returns the global step."""
@@ -319,8 +324,9 @@ class WorkerTraining:
         if reason == LoopExit.STOPPED:
             self._park_forever()
         self._leave()
-        if self.step.ps.residuals is not None and self.session is not None:
-            self.step.ps.residuals.send(self.session)
+        for part in self.step.parts.of(PushCodec):
+            if self.session is not None:
+                part.residuals.send(self.session)
         self.profile.finish()
         if self.model_hooks.have_ended and not self.prepared.is_chief:
             reason = LoopExit.INPUT
@@ -340,17 +346,18 @@ class WorkerTraining:
 
     def remove_replica(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica until it makes a step again, in `session` or the current one; True if it was possible."""
-        ops, session = self.step.ops, session or self.session
-        if session is not None and self.rack is not None and ops.rack is not None:
-            return leave_rack(session, ops.rack, self.rack.rank)
+        session = session or self.session
+        for part in self.step.parts.of(Rack):
+            if session is not None and self.rack is not None:
+                return leave_rack(session, part.ops, self.rack.rank)
         return self.remove_pusher(index, session)
 
     def remove_pusher(self, index: int, session: v1.Session | None = None) -> bool:
         """Removes a replica, or a rack, from the rounds on the ps; returns True if it was possible."""
-        ops, session = self.step.ops, session or self.session
-        if ops.remove is None or session is None:
-            return True
-        return was_removed(session, ops.remove, {ops.removed_replica: index}, f"replica {index}")
+        session = session or self.session
+        return session is None or all(
+            was_removed(session, one.op, {one.replica: index}, f"replica {index}") for one in self.step.ops.removals
+        )
 
     def _step_source(self, ahead: bool = False) -> StepSource:
         shared = None if self.step.lockstep else self.ledger
@@ -358,11 +365,14 @@ class WorkerTraining:
 
     def while_paused(self, is_first: bool) -> bool:
         """Waits for a checkpoint, for which all steps before it must be made; returns False if the loop must end."""
-        ops, session, index = self.step.ops, self.session, self.prepared.replica.index
-        if is_first and ops.pause is not None and session is not None:
-            feeds = {ops.removed_replica: index}  # or the workers that still make steps would wait for this one
+        session, index = self.session, self.prepared.replica.index
+        if is_first and session is not None:
+            pauses = self.step.ops.pauses  # or the workers that still make steps would wait for this one
             poll_until(
-                lambda: was_removed(session, ops.pause, feeds, f"replica {index}") or self._should_stop(),
+                lambda: (
+                    all(was_removed(session, one.op, {one.replica: index}, f"replica {index}") for one in pauses)
+                    or self._should_stop()
+                ),
                 math.inf,
                 POLL_SECS,
             )

@@ -7,18 +7,14 @@ import logging
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.observe.progress.progress import loss_scale_hooks
-
-
-def test_without_a_scale_there_is_no_hook() -> None:
-    assert loss_scale_hooks(None, "worker:0") == []
+from ps_train.observe.progress.progress import LossScaleHook
 
 
 def test_a_change_of_the_scale_is_logged_once(caplog) -> None:
     caplog.set_level(logging.INFO, "ps_train")
     with tf.Graph().as_default():
         scale = v1.placeholder(tf.float32, [])
-        (hook,) = loss_scale_hooks(scale, "worker:1")
+        hook = LossScaleHook(scale, "worker:1")
         assert hook.before_run(None).fetches is scale
         for value in (32768.0, 8192.0, 8192.0, 16384.0):
             hook.after_run(None, v1.train.SessionRunValues(value, None, None))
