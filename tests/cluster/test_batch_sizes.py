@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.following.batch_size_control import FollowingBatchSize
+from ps_train.engine.step.parts.batch_size import FollowingBatchSize
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long
@@ -31,10 +31,10 @@ class Sized:
         fields = {"batch_size": "4..16", "partition_bytes": 8, "learning_rate": RATE, **fields}
         self.cluster = InProcessCluster(model, num_ps, num_workers, directory, **fields)
         step = self.cluster.steps[0]
-        assert isinstance(step.worker.batch_size, FollowingBatchSize)
+        (part,) = step.parts.of(FollowingBatchSize)
         with step.graph.as_default():
-            self._wanted, self._change = step.worker.batch_size.schedule.change(step.ps.global_step)
-            self._newest = step.worker.batch_size.schedule.newest()
+            self._wanted, self._change = part.schedule.change(step.ps.global_step)
+            self._newest = part.schedule.newest()
 
     def start(self, **how: Any) -> None:
         self.cluster.start(**how)

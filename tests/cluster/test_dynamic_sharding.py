@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from ps_train import ModelError
+from ps_train.engine.step.parts.sharding import Sharding
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.loops import SharedBudget
-from tests.support.recording import Recording, SharingWorker, used
+from tests.support.recording import Recording, SharingWorker, ownership_of, used
 
 EPOCHS = {"sharding": "dynamic", "batch_size": 8, "epochs": 1, "max_steps": 100_000}
 
@@ -72,7 +73,8 @@ def test_the_chunks_of_a_stream_are_assigned_too(update, run, shuffle_buffer):
     model = Recording(ones=update == "sync", stream=True)
     cluster = InProcessCluster(model, 2, 2, update=update, **fields)
     cluster.start()
-    assert cluster.steps[0].worker.assigned.count > 10
+    (sharding,) = cluster.steps[0].parts.of(Sharding)
+    assert sharding.assigned.count > 10
     run_all(cluster)
     assert_each_was_used(cluster, 1)
 
@@ -150,9 +152,8 @@ def test_of_two_pushes_of_the_same_examples_in_a_round_one_counts():
     zombie, other = workers_of(cluster)
     zombie.begin()
     zombie.shares.take(1, 0)
-    cluster.sessions[1].run(
-        cluster.steps[1].ps.ownership.compare_and_set, cluster.steps[1].ps.ownership.feeds({0: (1, 0)})
-    )
+    ownership = ownership_of(cluster.steps[1])
+    cluster.sessions[1].run(ownership.compare_and_set, ownership.feeds({0: (1, 0)}))
     other.begin()
     other.shares.take(1, 0)
     in_parallel([lambda w=w: w.session.run(w.step.ops.train) for w in (zombie, other)])

@@ -18,7 +18,7 @@ from ps_train.engine.updates.shards.event_cut_table import EVENT_CUT_KEY
 from ps_train.training.duties.event_cuts import EventCuts
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.recording import NAMES, SharingWorker, used
+from tests.support.recording import NAMES, SharingWorker, ownership_of, used
 from tests.support.unbounded import Memory, RecordingRows
 
 BEGIN = 1_000_000_000_000
@@ -34,9 +34,8 @@ class CuttingWorker(SharingWorker):
     def __init__(self, cluster: InProcessCluster, directory: str) -> None:
         super().__init__(cluster, 0)
         self.lines: list[str] = []
-        self.cuts = EventCuts(
-            self.step.ps.ownership.event_cuts, self.shares, cluster.job, directory, self.save, self.lines.append
-        )
+        (table,) = ownership_of(self.step).event_cuts
+        self.cuts = EventCuts(table, self.shares, cluster.job, directory, self.save, self.lines.append)
 
     def save(self, session) -> int:
         return self.cluster.snapshots.save(session)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.engine.variables.precision import FIRST
 from ps_train.modeling.model import make_optimizer
@@ -35,7 +36,8 @@ def assert_equal(found: dict, expected: dict, tolerance: float) -> None:
 
 
 def scale_of(cluster: InProcessCluster, worker: int = 0) -> float:
-    return float(cluster.sessions[worker].run(cluster.steps[worker].worker.loss_scale))
+    (part,) = cluster.steps[worker].parts.of(LossScaling)
+    return float(cluster.sessions[worker].run(part.present))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ps_train.data.unbounded import read_ahead
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.processes import eventually
-from tests.support.recording import SharingWorker, used
+from tests.support.recording import SharingWorker, ownership_of, used
 from tests.support.unbounded import Memory, RecordingRows
 
 FIELDS = {"sharding": "dynamic", "batch_size": 4, "max_steps": 100_000, "max_batch_wait_secs": 0.05}
@@ -174,7 +174,7 @@ def test_a_ps_that_is_ahead_does_not_use_rows_twice(workers):
     ahead = next(v for v in cluster.steps[0].graph.get_collection("variables") if v.op.name == "ps_train/progress_1")
     values = np.zeros(Memory.most_partitions, np.int64)
     values[0] = 18  # rows 0 to 16 are used there
-    table = cluster.steps[0].ps.ownership
+    table = ownership_of(cluster.steps[0])
     cluster.sessions[0].run(table.begin, table.begin_feeds({0: 1}))
     cluster.sessions[0].run(ahead.initializer, {ahead.initializer.inputs[1]: values})
     workers[0].run()
@@ -185,7 +185,7 @@ def test_a_ps_that_is_ahead_does_not_use_rows_twice(workers):
 
 def test_several_workers_begin_partitions_at_once_and_the_first_decides(workers):
     cluster = job(Memory(2), workers)
-    tables = [(session, step.ps.ownership) for session, step in zip(cluster.sessions, cluster.steps, strict=True)]
+    tables = [(session, ownership_of(step)) for session, step in zip(cluster.sessions, cluster.steps, strict=True)]
 
     def begin(number: int) -> None:
         session, table = tables[number]

@@ -24,6 +24,7 @@ from ps_train.engine.checkpoint.async_saver import AsyncSaver
 from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.step.evaluation import EvalGraph, build_eval_graph, evaluate
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.rack import Rack
 from ps_train.engine.step.slices import Slices
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
@@ -84,26 +85,16 @@ class InProcessCluster:
         self.snapshots: AsyncSaver | None = None
         for index, task in enumerate(tasks):
             replica = Replica.of(cluster, task)
-            step = build_train_step(
-                GraphSpec(
-                    self.job,
-                    model,
-                    source,
-                    traced,
-                    self.plan,
-                    replica,
-                    device_of(task, cluster),
-                    towers,
-                    self._place(task),
-                )
-            )
+            spec = GraphSpec(self.job, model, source, traced, self.plan, replica, device_of(task, cluster), towers)
+            place = self._place(task)
+            step = build_train_step(spec, [] if place is None else [Rack(spec, place)])
             if index == 0 and directory is not None:
-                place = device_of(task, cluster)
-                self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), place)
+                device = device_of(task, cluster)
+                self.checkpoints, self.snapshots = make_savers(self.job, step, str(directory), device)
             if index == 0:
                 with step.graph.as_default():
-                    variables, place = step.ps.variables, device_of(task, cluster)
-                    self._initial_values = InitialValues(traced, self.plan, variables, place, self.job.seed)
+                    variables, device = step.ps.variables, device_of(task, cluster)
+                    self._initial_values = InitialValues(traced, self.plan, variables, device, self.job.seed)
             self.steps.append(step)
             self.replicas.append(replica)
             self.sessions.append(POOL.session(self.targets[index], step.graph, self._config(task)))
@@ -118,8 +109,8 @@ class InProcessCluster:
 
     def start_relay(self, worker: int) -> threading.Thread:
         """Makes a worker the aggregator of its rack; the thread relays until max_steps, or until a call fails."""
-        ops, session = self.steps[worker].ops.rack, self.sessions[worker]
-        assert ops is not None
+        (rack,) = self.steps[worker].parts.of(Rack)
+        ops, session = rack.ops, self.sessions[worker]
         ops.prepare(session)
 
         def relay() -> None:
@@ -205,9 +196,8 @@ class InProcessCluster:
 
     def dismiss(self, index: int, by: int = 0) -> None:
         """Nobody waits for that worker any more."""
-        ops = self.steps[by].ops
-        if ops.remove is not None:
-            self.sessions[by].run(ops.remove, {ops.removed_replica: index})
+        for removal in self.steps[by].ops.removals:
+            self.sessions[by].run(removal.op, {removal.replica: index})
 
     def score(self) -> dict[str, float]:
         """As the chief scores the values on the ps."""

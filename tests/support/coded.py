@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
+from ps_train.engine.step.parts.push_codec import PushCodec
 from ps_train.modeling.model import Model
 from tests.support.cluster import InProcessCluster
 
@@ -52,7 +53,9 @@ def values_of(cluster: InProcessCluster) -> dict[str, np.ndarray[Any, Any]]:
 def finish(cluster: InProcessCluster) -> bool:
     """Applies what the pushes have left out, as at the end of a training; returns whether there was anything."""
     for session, step in zip(cluster.sessions, cluster.steps, strict=True):
-        step.ps.residuals.send(session)
-    found = cluster.steps[0].ps.residuals.apply(cluster.sessions[0])
-    assert not cluster.steps[0].ps.residuals.apply(cluster.sessions[0]), "nothing is applied twice"
+        for part in step.parts.of(PushCodec):
+            part.residuals.send(session)
+    (codec,) = cluster.steps[0].parts.of(PushCodec)
+    found = codec.residuals.apply(cluster.sessions[0])
+    assert not codec.residuals.apply(cluster.sessions[0]), "nothing is applied twice"
     return found

@@ -11,7 +11,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
 from ps_train.data.stream import RandomAccessChunks, Stream
+from ps_train.engine.step.parts.sharding import Sharding
+from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
+from ps_train.engine.updates.shards.shard_ownership import OwnershipTable
 from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.loop import TrainingLoop
 from ps_train.training.loop.partition_client import PartitionClient
@@ -123,6 +126,12 @@ class Endless:
 
     def settle(self) -> None:
         pass
+
+
+def ownership_of(step: TrainStep) -> OwnershipTable:
+    """The owners of the shards in a graph that is built with dynamic sharding."""
+    (sharding,) = step.parts.of(Sharding)
+    return sharding.ownership
 
 
 class SharingWorker:

@@ -186,7 +186,7 @@ class RackRound:
             _, totals = with_mutex(_MUTEX, [self._passed], body)
         vectors = iter(totals)
         return [
-            dataclasses.replace(push, vectors=tuple(next(vectors)) if push.parcels else (), encoding=None)
+            dataclasses.replace(push, vectors=tuple(next(vectors)) if push.parcels else (), decode=tuple)
             for push in self._pushes
         ]
 

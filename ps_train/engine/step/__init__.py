@@ -5,7 +5,7 @@ backward, push) to the ps's part (variables and updates).  `unroll.py` copies it
 several steps.
 
 Data structures: `GraphSpec` is the input of the construction, `TrainStep` its result: a `WorkerStep`, a `PsStep`, and
-the operations that a loop runs.  `Backward` is loss and gradients as means over all batches and towers of a push.  A
+the operations that a loop runs.  `Computed` is loss and gradients as means over all batches and towers of a push.  A
 `Template` is a set of nodes to copy.  `EvalGraph` has the metrics of a model on its test data.
 
 It does not know when a step is run, nor what happens between two calls.

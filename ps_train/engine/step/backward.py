@@ -1,7 +1,7 @@
 """Forward and backward pass: builds the model with the pulled values in the place of its variables.
 
-    backward = mean_gradients(model, batches, inputs, accumulate=1, towers=ONE_TOWER)
-    backward.loss, backward.gradients["w"]
+    computed = mean_gradients(model, inputs, batches, accumulate=1, towers=ONE_TOWER)
+    computed.loss, computed.gradients["w"]
 
 The towers of a step work at the same time, each on its part of the batch.  Accumulated batches follow each other.
 The module does not know the source of the values or the destination of the gradients.
@@ -10,7 +10,7 @@ The module does not know the source of the values or the destination of the grad
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -26,7 +26,7 @@ from ps_train.engine.step.towers import ONE_TOWER, Towers, split_batch
 from ps_train.engine.transport.model_state import ModelState
 from ps_train.engine.transport.sparse_mask import row_mask
 from ps_train.engine.variables.global_step import overriding_global_step
-from ps_train.engine.variables.precision import cast_gradient, cast_values, scaled, unscale, widen, widen_outputs
+from ps_train.engine.variables.precision import cast_gradient, cast_values, widen, widen_outputs
 from ps_train.engine.variables.seeded_graph import distinct_seeds
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.modeling.model import Model
@@ -48,7 +48,7 @@ class PulledInputs:
       vocabularies: functions on open vocabularies.
       step: int64 scalar, the global step at the time of the pull.
       compute_dtype: the dtype in which the model gets values and rows of float32.
-      loss_scale: float32 scalar by which the differentiated loss is multiplied; None: 1.
+      differentiated: function of a batch's loss; returns the scalar that is differentiated.
     """
 
     values: Mapping[str, tf.Tensor]
@@ -58,12 +58,12 @@ class PulledInputs:
     vocabularies: OfVocabularies
     step: tf.Tensor
     compute_dtype: tf.DType = tf.float32
-    loss_scale: tf.Tensor | None = None
+    differentiated: Callable[[tf.Tensor], tf.Tensor] = lambda loss: loss
 
 
 @dataclasses.dataclass(frozen=True)
-class Backward:
-    """Loss and gradients, as means over the examples of all batches of a push.
+class Computed:
+    """What a step pushes: loss and gradients, as means over the examples of all batches of the push.
 
     Attributes:
       loss: float scalar.
@@ -73,7 +73,9 @@ class Backward:
       used: name of each table of which a step may not use all rows to float32 [unique], above 0 for the used ones.
       examples: float32 scalar, number of examples.
       state: name to final value, of the variables that the model assigns itself.
-      updates: the operations that the model has added to UPDATE_OPS, in all towers.
+      updates: operations that the push waits for: those that the model has added to UPDATE_OPS, in all towers.
+      judged: the loss that --on_nan judges.
+      skipped: bool scalars; the push is one of zeros where any of them is true.
     """
 
     loss: tf.Tensor
@@ -84,6 +86,8 @@ class Backward:
     examples: tf.Tensor
     state: dict[str, tf.Tensor]
     updates: list[tf.Operation]
+    judged: tf.Tensor
+    skipped: Sequence[tf.Tensor] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +113,7 @@ class _BatchGradients:
 
     Attributes:
       tensors: gradients of all variables with a gradient and of the rows of all tables, then the masks.
-      rows, used: see `Backward`; `used` is of all towers together.
+      rows, used: see `Computed`; `used` is of all towers together.
     """
 
     loss: tf.Tensor
@@ -121,14 +125,14 @@ class _BatchGradients:
 
 
 def mean_gradients(
-    model: Model, batches: Batches, inputs: PulledInputs, accumulate: int, towers: Towers = ONE_TOWER
-) -> Backward:
+    model: Model, inputs: PulledInputs, batches: Batches, accumulate: int, towers: Towers = ONE_TOWER
+) -> Computed:
     """Computes loss and gradients as means over several batches.
 
     Args:
       model: the user's model.
-      batches: the first batch; the others are read after it.
       inputs: the pulled values.
+      batches: the first batch; the others are read after it.
       accumulate: number of batches; 1 for a model with tables.
       towers: the devices among which each batch is divided.
 
@@ -153,9 +157,9 @@ def mean_gradients(
     loss, means, examples = _means(results)
     rows, used = results[-1].rows, results[-1].used
     names = [*inputs.model_variables.with_gradient(), *rows]
-    gradients = unscale(dict(zip(names, means[: len(names)], strict=True)), inputs.loss_scale)
+    gradients = dict(zip(names, means[: len(names)], strict=True))
     masks = dict(zip(sparse, means[len(names) :], strict=True))
-    return Backward(loss, gradients, masks, rows, used, examples, devices[0].state.values(), updates)
+    return Computed(loss, gradients, masks, rows, used, examples, devices[0].state.values(), updates, loss)
 
 
 def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> _Tower:
@@ -228,7 +232,7 @@ def _part_gradients(model: Model, batches: Batches, tower: _Tower, lookups: Defe
         loss = _loss(model, batches, inputs, tower.given)
     updates, rows = _updates(), lookups.rows()
     sources = {name: values[name] for name in model_variables.with_gradient()} | rows
-    found = model.compute_gradients(scaled(loss, inputs.loss_scale), sources)
+    found = model.compute_gradients(inputs.differentiated(loss), sources)
     dtypes = {name: tf.as_dtype(variable.spec.dtype) for name, variable in model_variables.variables.items()}
     gradients = {name: cast_gradient(found.get(name), dtypes[name]) for name in sources}
     gradients |= {name: _row_gradients(gradients[name], rows[name]) for name in rows}

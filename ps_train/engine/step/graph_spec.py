@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from ps_train.cluster.topology import RackPlace
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.step.towers import ONE_TOWER, Towers
@@ -27,7 +26,6 @@ class GraphSpec:
       replica: the worker that the graph is for.
       device: the worker's device, such as `/job:worker/replica:0/task:1`.
       towers: the worker's towers.
-      place: the worker's place among the racks; None without racks.
     """
 
     job: Job
@@ -38,9 +36,3 @@ class GraphSpec:
     replica: Replica
     device: str
     towers: Towers = ONE_TOWER
-    place: RackPlace | None = None
-
-    @property
-    def pusher(self) -> Replica:
-        """The replica that the ps see: the worker, or its rack."""
-        return self.replica if self.place is None else Replica(self.place.index, self.place.count, self.place.count)

@@ -1,6 +1,6 @@
 """The variables on the ps that one replica's graph uses.
 
-state = make_ps_state(spec, update)
+state = make_ps_state(spec, update, pusher)
 state.global_step
 """
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.transport.vocabulary import Vocabulary, make_vocabularies
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.modes.base import UpdateMode
+from ps_train.engine.updates.modes.base import Replica, UpdateMode
 from ps_train.engine.updates.modes.staleness import BINS
 from ps_train.engine.variables.old_rows import tables_copied_on_write
 from ps_train.engine.variables.variables import make_global_step, make_variables, ps_device, zeros_variable
@@ -48,16 +48,17 @@ class PsState:
         return self.update_counts[0]
 
 
-def make_ps_state(spec: GraphSpec, update: UpdateMode) -> PsState:
+def make_ps_state(spec: GraphSpec, update: UpdateMode, pusher: Replica) -> PsState:
     """Makes the variables on the ps, in the default graph.
 
     Args:
       spec: specification of the replica's graph.
       update: the update mode, which reads the versions.
+      pusher: the replica that the ps see.
     """
-    job, model_variables, plan, replica = spec.job, spec.variables, spec.plan, spec.pusher
-    update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(replica.count)
-    versions = update.read_versions(update_counts, replica)
+    job, model_variables, plan = spec.job, spec.variables, spec.plan
+    update_counts, counters = _make_update_counts(plan.num_ps), _make_counters(pusher.count)
+    versions = update.read_versions(update_counts, pusher)
     variables = make_variables(model_variables, plan, job.seed)
     keeps_rows = tables_copied_on_write(model_variables, plan)
     vocabularies = make_vocabularies(model_variables, plan, variables, job.seed, True, keeps_rows)

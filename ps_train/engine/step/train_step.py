@@ -9,6 +9,7 @@ A model is built before, to find its variables (`trace.py`); `backward.py` build
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,14 +19,16 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.order import parts_of
+from ps_train.engine.step.parts.step_part import StepPart, StepParts
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
 from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
+from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import StepOps
 from ps_train.engine.updates.modes.factory import make_update
-from ps_train.engine.variables.precision import is_narrow
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import on_worker
@@ -37,6 +40,7 @@ class TrainStep:
     """A replica's training graph, and the operations and tensors that its worker runs and fetches.
 
     Attributes:
+      parts: the features of the step.
       worker: the worker's part.
       ps: the ps's part.
       ops: the operations of the step, made by the update mode.
@@ -47,6 +51,7 @@ class TrainStep:
     """
 
     graph: tf.Graph
+    parts: StepParts
     worker: WorkerStep
     ps: PsStep
     ops: StepOps
@@ -57,9 +62,10 @@ class TrainStep:
 
     @property
     def adapted(self) -> list[AdaptedValue]:
-        """Returns the values that follow measurements."""
-        values = [self.worker.batch_size.schedule, self.ops.wait_limit, self.worker.push_codec]
-        return [value for value in values if value is not None and not value.is_fixed]
+        """Returns the values that follow measurements, in the order in which they are tried."""
+        values = [*self.ops.adapted, *(value for part in self.parts for value in part.adapted)]
+        names = [*ADAPTED]
+        return sorted((one for one in values if not one.is_fixed), key=lambda value: names.index(value.name))
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.
@@ -78,8 +84,12 @@ class TrainStep:
         }
 
 
-def build_train_step(spec: GraphSpec) -> TrainStep:
+def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:
     """Builds the training graph of one replica.
+
+    Args:
+      spec: specification of the graph.
+      features: the parts of the step that the job alone does not give, such as a rack.
 
     Raises:
       ConfigError: a field of the job is not possible with this model.
@@ -87,15 +97,18 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
     """
     job, replica = spec.job, spec.replica
     _check_accumulate(job, spec.variables)
-    _check_racks(spec)
     update = make_update(job, replica.declared)
+    parts = parts_of(spec, update, features)
+    pusher = replica
+    for part in parts:
+        pusher = part.pusher(pusher)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
-        state = make_ps_state(spec, update)
+        state = make_ps_state(spec, update, pusher)
         with on_worker(spec.device), tf.device(spec.towers.home):
-            worker = build_worker_step(spec, update, state)
-        ps, ops = build_ps_step(spec, update, state, worker)
-        calls = UnrolledCalls(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, worker.ahead)
-        return TrainStep(graph, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
+            worker = build_worker_step(spec, update, state, parts)
+        ps, ops = build_ps_step(spec, update, state, parts, worker.received, pusher)
+        calls = UnrolledCalls(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, *worker.ahead)
+        return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 
 def _check_accumulate(job: Job, variables: ModelVariables) -> None:
@@ -104,24 +117,3 @@ def _check_accumulate(job: Job, variables: ModelVariables) -> None:
             f"{described(job, 'accumulate')} is not possible with tables ({', '.join(variables.tables())}): "
             "use accumulate=1 and a larger batch_size."
         )
-
-
-def _check_racks(spec: GraphSpec) -> None:
-    """Refuses what a rack cannot add up: rows of tables, state that a step replaces, and sums below 32 bits."""
-    if spec.place is None:
-        return
-    variables = spec.variables
-    narrow = [
-        name for name in variables.with_gradient() if is_narrow(tf.as_dtype(variables.variables[name].spec.dtype))
-    ]
-    for names, what in (
-        (variables.tables(), "tables"),
-        (variables.state(), "variables that the model assigns itself"),
-        (narrow, "variables below 32 bits"),
-    ):
-        if names:
-            flag = "rack_file" if spec.job.rack_file else "rack"
-            raise ConfigError(
-                f"{described(spec.job, flag)} is not possible with {what} ({', '.join(list(names)[:3])}): "
-                "the workers of a rack push one sum of dense gradients; leave the racks out."
-            )

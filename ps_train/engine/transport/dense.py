@@ -1,8 +1,9 @@
 """Pull of values to a worker and push of gradients to a ps, in a few parcels instead of one message a variable.
 
-    transport = Transport(plan, model_variables, variables)
+    transport = Transport(plan, model_variables, variables, detect_torn, coding, layout)
     values = transport.pull(after=versions)                     # {"w": tensor on the worker, ...}
-    received = transport.push(gradients, examples, ...)         # per ps: the vectors received there
+    vectors = transport.vectors(gradients, examples, ...)       # what is sent
+    received = transport.pushes(vectors)                        # per ps: the vectors received there
 
 Stock TensorFlow sends every tensor between processes in its own RPC.  Here the small slices of one ps are joined into
 one vector there and split again on the worker; gradients the other way round.  Large slices travel alone, because
@@ -18,8 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import saturating_cast
-from ps_train.engine.transport.coding import NO_CODING, Coding
-from ps_train.engine.transport.model_state import PushedState
+from ps_train.engine.transport.coding import PLAIN_PULL, PullCoding
 from ps_train.engine.transport.parcels import Parcel, pack, with_header
 from ps_train.engine.transport.push_encoding import HEADER_SIZE
 from ps_train.engine.transport.received_push import ReceivedPush
@@ -27,10 +27,9 @@ from ps_train.engine.transport.row_exchange import RowPush
 from ps_train.engine.transport.sparse_mask import mask_name, mask_slice
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.plan import Plan, Slice
-from ps_train.engine.variables.precision import is_narrow, origin_dtype
+from ps_train.engine.variables.precision import is_narrow
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import ps_device
-from ps_train.engine.variables.worker_state import local_variable
 
 _EXACT_FLOAT32 = 1 << 24
 """Integers below this one are exact in float32."""
@@ -48,12 +47,12 @@ class Transport:
       model_variables: the model's variables.
       variables: slice name to variable.
       detect_torn: whether `Header.torn` is computed.
-      coding: the encoding of values and gradients.
+      coding: the encoding of values.
+      layout: function of the slices of a ps with a dense gradient, and the ps; returns the parcels of those that are
+        not to be joined with others.
 
     Attributes:
       pushed: for each ps the parcels that it receives in a push.
-      encodings: for each ps the encoding of its pushes; None where nothing is encoded.
-      kept: operations of `push` that keep what the push leaves out; they are part of the step.
       pulled: the vectors that `pull` reads on the ps, as they travel.
     """
 
@@ -63,7 +62,8 @@ class Transport:
         model_variables: ModelVariables,
         variables: Mapping[str, Any],
         detect_torn: bool = False,
-        coding: Coding = NO_CODING,
+        coding: PullCoding = PLAIN_PULL,
+        layout: Callable[[Sequence[Slice], int], list[Parcel]] = lambda slices, ps: [],
     ) -> None:
         self._plan, self._variables, self._coding = plan, variables, coding
         self._pulled = self._pack_pulled(model_variables, detect_torn)
@@ -72,23 +72,18 @@ class Transport:
         self._first_answers: dict[int, tf.Tensor] = {}
         sparse = set(model_variables.sparse())
         self._masks = {mask_name(name): [mask_slice(piece) for piece in plan.slices_of(name)] for name in sparse}
-        state = set(model_variables.state())
-        self._state = [
-            tuple(pack([s for s in plan.slices_on(ps) if s.variable in state], ps)) for ps in range(plan.num_ps)
-        ]
         with_gradient, table_ps = set(model_variables.with_gradient()), _table_ps(plan, model_variables)
+        state_ps = {piece.ps for name in model_variables.state() for piece in plan.slices_of(name)}
         self.pushed: list[list[Parcel]] = []
         for ps in range(plan.num_ps):
             there = [s for s in plan.slices_on(ps) if s.variable in with_gradient]
-            encoded = coding.encoded_parcels(there, ps, sparse)
-            alone = {piece.name for parcel in encoded for piece in parcel.slices}
+            apart = layout(there, ps)
+            alone = {piece.name for parcel in apart for piece in parcel.slices}
             plain = [s for s in there if s.name not in alone]
-            parcels = encoded + pack(plain + [mask_slice(s) for s in plain if s.variable in sparse], ps)
+            parcels = apart + pack(plain + [mask_slice(s) for s in plain if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
-            needed = parcels or ps == 0 or ps in table_ps or self._state[ps]
+            needed = parcels or ps == 0 or ps in table_ps or ps in state_ps
             self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
-        self.encodings = [coding.encoding_of(parcels) for parcels in self.pushed]
-        self.kept: list[tf.Operation] = []
 
     def _pack_pulled(self, model_variables: ModelVariables, detect_torn: bool) -> list[list[Parcel]]:
         """Returns for each ps the parcels that a step pulls."""
@@ -180,15 +175,14 @@ class Transport:
         value = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
         return value if len(piece.shape) == 1 else tf.reshape(value, [-1])
 
-    def push(
+    def vectors(
         self,
         gradients: Mapping[str, tf.Tensor],
         examples: tf.Tensor,
         scaled: bool,
-        guard: Callable[[list[tf.Tensor]], list[tf.Tensor]],
         rows: Sequence[RowPush | None] = (),
-    ) -> list[ReceivedPush]:
-        """Sends gradients to their ps and returns, for each ps, the push as that ps receives it.
+    ) -> list[tf.Tensor]:
+        """Returns the vectors of a push, on the worker: one for each parcel, then the gradients of rows.
 
         Args:
           gradients: variable name to a dense gradient of the variable's shape; also the row masks, under the names
@@ -196,7 +190,6 @@ class Transport:
           examples: float32 scalar, number of examples of which the gradients are the mean.
           scaled: multiply the gradients by `examples`.  The ps can then add several workers' gradients and divide by
             the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
-          guard: function of all vectors on the worker; returns the vectors to send in their place.
           rows: for each ps the result of `RowExchange.push`; empty without tables.
         """
         pieces: dict[str, tf.Tensor] = {}
@@ -204,63 +197,28 @@ class Transport:
             parts = self._masks.get(name) or self._plan.slices_of(name)
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
-        parcels = [parcel for some in self.pushed for parcel in some]
         header, scale = self._header(examples, scaled), examples if scaled else None
         row_vectors = [_scaled(some.gradients, scale) for some in rows if some]
-        vectors = guard([_vector(parcel, pieces, header, scale) for parcel in parcels] + row_vectors)
-        dense, sparse = iter(vectors[: len(parcels)]), iter(vectors[len(parcels) :])
-        sent_rows = [
-            some and dataclasses.replace(some, gradients=next(sparse)) for some in rows or [None] * len(self.pushed)
-        ]
-        number = self._count_push() if self._coding.pushed is not None else None
-        origins = {name: gradient.dtype if scaled else origin_dtype(gradient) for name, gradient in gradients.items()}
+        return [_vector(parcel, pieces, header, scale) for some in self.pushed for parcel in some] + row_vectors
+
+    def pushes(self, vectors: Sequence[tf.Tensor], rows: Sequence[RowPush | None] = ()) -> list[ReceivedPush]:
+        """Returns, for each ps, the push as that ps receives it.
+
+        Args:
+          vectors: those of `vectors`, or others in their place.
+          rows: as in `vectors`.
+        """
+        left = iter(vectors)
+        dense = [tuple(next(left) for _ in some) for some in self.pushed]
+        sent_rows = [some and dataclasses.replace(some, gradients=next(left)) for some in rows or [None] * len(dense)]
         return [
-            self._sent(ps, tuple(next(dense) for _ in some), sent_rows[ps], number, origins)
-            for ps, some in enumerate(self.pushed)
+            ReceivedPush(ps, tuple(parcels), dense[ps], rows=sent_rows[ps]) for ps, parcels in enumerate(self.pushed)
         ]
 
     def _header(self, examples: tf.Tensor, scaled: bool) -> list[tf.Tensor]:
         zero = tf.zeros_like(examples)
         torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
         return [tf.ones_like(examples) if scaled else examples, zero, torn]
-
-    def _count_push(self) -> tf.Tensor:
-        """Returns the number of this push among the replica's, int64 scalar: a part of the codec's seed."""
-        count = local_variable("ps_train/pushes", [], tf.int64)
-        number = count.read_value()
-        with tf.control_dependencies([number]):
-            self.kept.append(count.assign_add(1, read_value=False))
-        return number
-
-    def _sent(
-        self,
-        ps: int,
-        vectors: tuple[tf.Tensor, ...],
-        rows: RowPush | None,
-        number: tf.Tensor | None,
-        origins: Mapping[str, tf.DType],
-    ) -> ReceivedPush:
-        """Returns a push to one ps, encoded if it has a number."""
-        encoding = self.encodings[ps]
-        if number is not None:
-            seed = tf.stack([tf.constant(self._coding.seed + (ps << 20), tf.int64), number])
-            rows = rows and rows.encoded(self._coding.rows, seed)
-            if encoding is not None:
-                vectors, kept = encoding.encode(vectors, seed, origins)
-                self.kept += kept
-        return ReceivedPush(ps, tuple(self.pushed[ps]), vectors, encoding, rows)
-
-    def push_state(self, values: Mapping[str, tf.Tensor] | None) -> list[PushedState]:
-        """Sends the model's own state to its ps and returns, for each ps, the part that is sent there.
-
-        Args:
-          values: variable name to value; None if this replica does not push its state.
-        """
-        pieces = {name: tf.reshape(value, [-1]) for name, value in (values or {}).items()}
-        return [
-            PushedState(parcels, tuple(parcel.join(pieces) for parcel in parcels) if values is not None else ())
-            for parcels in self._state
-        ]
 
 
 def _table_ps(plan: Plan, model_variables: ModelVariables) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ps_train.engine.transport.model_state import PushedState
 from ps_train.engine.transport.parcels import Parcel
-from ps_train.engine.transport.push_encoding import HEADER_SIZE, PushEncoding
+from ps_train.engine.transport.push_encoding import HEADER_SIZE
 from ps_train.engine.transport.row_exchange import RowPush
 
 
@@ -38,7 +38,7 @@ class ReceivedPush:
       ps: index of the ps.
       parcels: the parcels of the push, in order.
       vectors: one vector for each parcel; as they travel until `on_ps`.
-      encoding: the encoding of the vectors; None where they travel as they are.
+      decode: function of the vectors as they travel; returns one for each parcel.
       rows: gradients of the rows of tables on this ps; None without tables.
       progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); None without dynamic
         sharding.
@@ -48,7 +48,7 @@ class ReceivedPush:
     ps: int
     parcels: tuple[Parcel, ...]
     vectors: tuple[tf.Tensor, ...]
-    encoding: PushEncoding | None = None
+    decode: Callable[[Sequence[tf.Tensor]], tuple[tf.Tensor, ...]] = tuple
     rows: RowPush | None = None
     progress: tf.Tensor | None = None
     state: PushedState = dataclasses.field(default_factory=PushedState)
@@ -56,13 +56,11 @@ class ReceivedPush:
     def on_ps(self) -> ReceivedPush:
         """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
         # Identities copy no data.  A control dependency on the original tensors would send a message of its own.
-        vectors = tuple(tf.identity(vector) for vector in self.vectors)
-        if self.encoding is not None:
-            vectors = self.encoding.decode(vectors)
+        vectors = self.decode([tf.identity(vector) for vector in self.vectors])
         rows = self.rows and self.rows.on_ps()
         progress = None if self.progress is None else tf.identity(self.progress)
         state = self.state.on_ps()
-        return dataclasses.replace(self, vectors=vectors, encoding=None, rows=rows, progress=progress, state=state)
+        return dataclasses.replace(self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state)
 
     def is_nothing(self) -> tf.Tensor:
         """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""

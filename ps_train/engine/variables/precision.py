@@ -34,6 +34,19 @@ class LossScale:
         self.value = self._scale.read_value()
         self.present = self._scale.read_value()
 
+    def scaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns the loss times the scale."""
+        return loss * tf.cast(self.value, loss.dtype)
+
+    def unscaled(self, gradients: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the gradients divided by the scale."""
+
+        def divided(gradient: tf.Tensor) -> tf.Tensor:
+            wide = widen(gradient)
+            return tf.cast(wide / tf.cast(self.value, wide.dtype), gradient.dtype)
+
+        return {name: divided(gradient) for name, gradient in gradients.items()}
+
     def update(self, overflow: tf.Tensor, is_good: tf.Tensor) -> tf.Operation:
         """Makes the operation that changes the scale for the next step.
 
@@ -47,23 +60,6 @@ class LossScale:
         scale = tf.clip_by_value(self.value * factor, LEAST, MOST)
         count = tf.where(overflow | grows, tf.zeros_like(count), count)
         return tf.group(self._scale.assign(scale, read_value=False), self._good_steps.assign(count, read_value=False))
-
-
-def scaled(loss: tf.Tensor, scale: tf.Tensor | None) -> tf.Tensor:
-    """Returns the loss times the scale; the loss itself without a scale."""
-    return loss if scale is None else loss * tf.cast(scale, loss.dtype)
-
-
-def unscale(gradients: Mapping[str, tf.Tensor], scale: tf.Tensor | None) -> dict[str, tf.Tensor]:
-    """Returns the gradients divided by the scale; the same gradients without a scale."""
-    if scale is None:
-        return dict(gradients)
-
-    def divided(gradient: tf.Tensor) -> tf.Tensor:
-        wide = widen(gradient)
-        return tf.cast(wide / tf.cast(scale, wide.dtype), gradient.dtype)
-
-    return {name: divided(gradient) for name, gradient in gradients.items()}
 
 
 def cast_values(values: Mapping[str, tf.Tensor], dtype: tf.DType) -> dict[str, tf.Tensor]:

@@ -12,6 +12,7 @@ from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.data.pipeline import derived_seed
 from ps_train.data.split import no_examples, no_rows
 from ps_train.engine.step.model_hooks import ShardProgressHook
+from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.training.duties.duty import Bursts, End, Feed, Setting, Start
 from ps_train.training.loop.partition_client import PartitionClient
@@ -128,7 +129,8 @@ class PartitionFeed(SharedFeed):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self._cuts = setting.step.ps.ownership.event_cuts if setting.step.ps.ownership is not None else None
+        (sharding,) = setting.step.parts.of(Sharding)
+        self._cuts = sharding.ownership.event_cuts
         setting.joined.telemetry.include(self._partitions.measured)
 
     def _client_of(self, setting: Setting) -> OwnershipClient:
@@ -138,7 +140,7 @@ class PartitionFeed(SharedFeed):
 
     def event_cuts(self) -> Sequence[tuple[EventCutTable, PartitionClient]]:
         """Returns the table of cuts, if the job has such cuts."""
-        return [] if self._cuts is None else [(self._cuts, self._partitions)]
+        return [(table, self._partitions) for table in self._cuts]
 
     def nothing(self) -> DataError:
         """Names the source."""

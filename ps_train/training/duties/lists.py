@@ -27,6 +27,9 @@ from typing import Protocol
 from ps_train.base.console import Console
 from ps_train.base.lifecycle import event
 from ps_train.base.process_stats import instruction_set_line
+from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.push_codec import PushCodec
+from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
@@ -218,10 +221,9 @@ class Chief(Worker):
 
 
 def _feed_of(setting: Setting) -> Feed:
-    assigned = setting.step.worker.assigned
-    if assigned is None:
-        return OwnFeed(setting)
-    return PartitionFeed(setting) if assigned.reader.is_endless else SharedFeed(setting)
+    for sharding in setting.step.parts.of(Sharding):
+        return PartitionFeed(setting) if sharding.assigned.reader.is_endless else SharedFeed(setting)
+    return OwnFeed(setting)
 
 
 def _rounds_of(setting: Setting) -> Rounds:
@@ -229,10 +231,8 @@ def _rounds_of(setting: Setting) -> Rounds:
 
 
 def _scaled_loss(setting: Setting) -> list[Duty]:
-    scale = setting.step.worker.loss_scale
-    return [] if scale is None else [ScaledLoss(scale, str(setting.prepared.task))]
+    return [ScaledLoss(part.present, str(setting.prepared.task)) for part in setting.step.parts.of(LossScaling)]
 
 
 def _held_residuals(setting: Setting) -> list[Duty]:
-    residuals = setting.step.ps.residuals
-    return [] if residuals is None else [HeldResiduals(residuals)]
+    return [HeldResiduals(part.residuals) for part in setting.step.parts.of(PushCodec)]

@@ -203,8 +203,7 @@ class Recovery:
         return self._global_step(session)
 
     def _reset(self, session: v1.Session) -> None:
-        if self.step.ops.reset is not None:
-            session.run(self.step.ops.reset)
+        session.run(self.step.ops.reset)
 
     def _wait_until_idle(self) -> None:
         """Waits until no other task makes steps: their pushes must not mix with the restored values."""

@@ -12,6 +12,8 @@ from ps_train.base.polling import poll_until
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL
+from ps_train.engine.step.parts.rack import Rack
+from ps_train.engine.updates.modes.base import Removal
 from ps_train.training.duties.duty import POLL_SECS, End, Rounds, Setting, Start
 from ps_train.training.duties.rack_member import leave_rack, rack_member_of, was_removed
 
@@ -51,11 +53,11 @@ class FlatRounds(Rounds):
 
     def awaited(self) -> tuple[int, list[int]] | None:
         """Asks ps 0."""
-        session, awaited = self._now.session, self._ops.awaited
-        if session is None or awaited is None:
+        session = self._now.session
+        if session is None or not self._ops.awaited:
             return None
         try:
-            step, found = session.run([self._global_step, awaited], options=SHORT_CALL)
+            step, found = session.run([self._global_step, *self._ops.awaited], options=SHORT_CALL)
         except PS_LOST_ERRORS as error:
             log.debug("the awaited replicas are unknown: %s", cause_of(error))
             return None
@@ -63,20 +65,17 @@ class FlatRounds(Rounds):
 
     def pause(self, session: v1.Session) -> None:
         """Removes this replica for as long as it waits; it keeps its data."""
-        if self._ops.pause is not None:
-            feeds = {self._ops.removed_replica: self._index}
-            poll_until(
-                lambda: (
-                    was_removed(session, self._ops.pause, feeds, f"replica {self._index}") or self._now.should_stop()
-                ),
-                math.inf,
-                POLL_SECS,
-            )
+        poll_until(
+            lambda: self._remove_by(self._ops.pauses, self._index, session) or self._now.should_stop(),
+            math.inf,
+            POLL_SECS,
+        )
 
     def _remove(self, index: int, session: v1.Session | None) -> bool:
-        if self._ops.remove is None or session is None:
-            return True
-        return was_removed(session, self._ops.remove, {self._ops.removed_replica: index}, f"replica {index}")
+        return session is None or self._remove_by(self._ops.removals, index, session)
+
+    def _remove_by(self, removals: Sequence[Removal], index: int, session: v1.Session) -> bool:
+        return all(was_removed(session, one.op, {one.replica: index}, f"replica {index}") for one in removals)
 
 
 class RackRounds(FlatRounds):
@@ -87,8 +86,8 @@ class RackRounds(FlatRounds):
         prepared, self._topology = setting.prepared, setting.agreed.topology
         self._index = self._topology.place(prepared.task).index
         self._workers = [str(task) for task in prepared.cluster.replicas()]
-        assert setting.step.ops.rack is not None, "the graph was built with the racks"
-        self._rack_ops = setting.step.ops.rack
+        (rack,) = setting.step.parts.of(Rack)
+        self._rack_ops = rack.ops
         self._member = rack_member_of(setting)
         self._is_chief = False  # its rack is in the rounds, not the chief
         self._start: Start | None = None

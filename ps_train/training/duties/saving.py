@@ -166,8 +166,8 @@ class Saving(Saves):
         self._limit, ops = limit, self._ops
         if not self._lockstep:
             self._ledger.allow(limit)
-        elif ops.allow is not None:
-            self._session.run(ops.allow, {ops.allowed_step: limit})
+        for one in ops.limits:
+            self._session.run(one.op, {one.step: limit})
 
     def while_paused(self, session: v1.Session, is_first: bool) -> None:
         """Takes the checkpoint for which the steps wait, as soon as the steps before it are made."""

@@ -46,7 +46,7 @@ def check_compute_dtype(model: Model, job: Job, variables: ModelVariables, sourc
     with tf.Graph().as_default() as graph:
         batches = training_batches(source.get(), WHOLE, job.min_batch_size, epochs=0, shuffle_buffer=0)
         try:
-            mean_gradients(model, batches, _inputs(variables, tf.as_dtype(job.compute_dtype)), accumulate=1)
+            mean_gradients(model, _inputs(variables, tf.as_dtype(job.compute_dtype)), batches, accumulate=1)
         except (TypeError, ValueError, tf.errors.OpError) as error:
             raise ModelError(f"with {name} the model raised {describe(error)}: {advice}") from error
         # TensorFlow accepts such a product, but computes it by a slow kernel in float32.

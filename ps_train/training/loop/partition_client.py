@@ -59,7 +59,7 @@ class PartitionClient(OwnershipClient):
         self._reader = cast(PartitionReader, self._batches.reader)
         self._partitions = self._reader.count
         self._seat = self._partitions + replica.index
-        source, self._table = self._reader.source, self._ownership.event_cuts
+        source, self._table = self._reader.source, next(iter(self._ownership.event_cuts), None)
         self._ahead = ReadAhead(
             source,
             job.max_batch_size,

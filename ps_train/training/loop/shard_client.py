@@ -5,7 +5,7 @@
     shards.take(20, global_step=100)             # a StepSource: at most as many steps as it holds batches
     shards.step_done([3, before, after])         # the progress of the last step of a burst
 
-A replica that leaves the rounds releases its shards (`StepOps.remove`).  The progress of a shard may differ from the
+A replica that leaves the rounds releases its shards (`StepOps.removals`).  The progress of a shard may differ from the
 progress after the worker's last step: another worker used its examples, a ps was restored, or a round continued without
 this worker.  The worker then releases all of its shards and acquires new ones.
 """
@@ -23,6 +23,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.config.job import Job
 from ps_train.data.shards import shard_policy as policy
 from ps_train.data.shards.shard_layout import Assignment
+from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.step_sources import StepSource
@@ -61,8 +62,8 @@ class OwnershipClient(abc.ABC):
     """
 
     def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
-        assert step.worker.assigned is not None and step.ps.ownership is not None, "the sharding is dynamic"
-        self._batches, self._ownership = step.worker.assigned, step.ps.ownership
+        (sharding,) = step.parts.of(Sharding)
+        self._batches, self._ownership = sharding.assigned, sharding.ownership
         self._owner, self._job = policy.owner_of(replica.index), job
         self._restart = restart
         self._session: v1.Session | None = None

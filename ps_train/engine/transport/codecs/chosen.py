@@ -1,6 +1,7 @@
 """One of several codecs, chosen anew in each step.
 
-    codec = Chosen([None, Cast(tf.bfloat16), Int8()], number)      # number: int64 scalar on the worker
+    codec = Chosen([None, Cast(tf.bfloat16), Int8()])
+    codec.number = number                                          # int64 scalar on the worker
     (wire,) = codec.encode(vector, seed)                           # uint8 [n]
     codec.decode([wire], length)                                   # by whichever codec has encoded it
 
@@ -27,20 +28,23 @@ class Chosen(Codec):
 
     Args:
       codecs: the codecs; the first is None, which stands for no encoding.
-      number: int64 scalar on the sender, the codec of this step.
+
+    Attributes:
+      number: int64 scalar on the sender, the codec of this step; set it before the first use.
     """
 
     dtypes = (tf.uint8,)
 
-    def __init__(self, codecs: Sequence[Codec | None], number: tf.Tensor) -> None:
+    number: tf.Tensor
+
+    def __init__(self, codecs: Sequence[Codec | None]) -> None:
         assert codecs[0] is None, "the first stands for no encoding"
         self._codecs: list[Codec] = [codec for codec in codecs if codec is not None]
-        self._number = number
         self.multiple = max(codec.multiple for codec in self._codecs)
 
     def is_exact(self) -> tf.Tensor:
         """Returns True in the steps without a codec."""
-        return tf.equal(self._number, 0)
+        return tf.equal(self.number, 0)
 
     def encode(self, vector: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the vector as bytes, encoded by the codec of this step."""
@@ -54,7 +58,7 @@ class Chosen(Codec):
 
             return encoded
 
-        return (self._one_of(self._number, with_codec),)
+        return (self._one_of(self.number, with_codec),)
 
     def decode(self, parts: Sequence[tf.Tensor], length: tf.Tensor | int) -> tf.Tensor:
         """Returns the vector."""

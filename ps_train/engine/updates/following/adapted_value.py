@@ -59,14 +59,12 @@ class AdaptedValue:
         """Returns the number: an int, or an int64 scalar that is read on ps 0 where it is used."""
         return self.ladder.values[0] if self._variable is None else self._variable.read_value()
 
-    def pulled(self, after: tf.Tensor) -> tf.Tensor | None:
-        """Returns the number as a step pulls it: int64 scalar, read on ps 0 after a tensor there; None of a fixed one.
+    def pulled(self, after: tf.Tensor) -> tf.Tensor:
+        """Returns the number as a step pulls it: int64 scalar, read on ps 0 after a tensor there; not of a fixed one.
 
         Args:
           after: the version of ps 0 that the step reads.
         """
-        if self._variable is None:
-            return None
         with tf.device(ps_device(0)), tf.control_dependencies([after]):
             return self._variable.read_value()
 

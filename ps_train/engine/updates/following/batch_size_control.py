@@ -5,27 +5,20 @@ holds.  Each step reads it there in its pull.  In a synchronous round all worker
 have the same size.  The worker leaves the size in a variable of its own, where its input reads it
 (`dynamic_batches.py`).
 
-    size = batch_size_of(job, ahead=True)
-    batches = training_batches(data, shard, size.of_input, ...)
-    read = size.follow(step, batches)           # tensors that the step pulls
-
-A fixed size is a `BatchSize` that follows nothing.  So the parts of a step do not ask which of the two they have.
+    schedule, worker = BatchSizeSchedule(sizes), WorkerBatchSize(sizes, ahead=True)
+    batches = training_batches(data, shard, worker.batches, ...)
+    follow = worker.follow(schedule.at(step))   # in each step, before its batch
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import add_control_inputs
 from ps_train.config.batch_sizes import BatchSizes
-from ps_train.config.job import Job
-from ps_train.config.validators import parse_limits
 from ps_train.data.dynamic_batches import DynamicBatches
-from ps_train.data.pipeline import Batches
 from ps_train.engine.updates.following.adaptation import SYNC_SHARE
 from ps_train.engine.updates.following.adaptation_policy import Ladder, synchronisation
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
@@ -106,81 +99,3 @@ class WorkerBatchSize:
         """Returns the operation that makes a pulled size that of the next batch."""
         with tf.device("/device:CPU:0"), tf.name_scope(f"{INPUT_STATE}/"):
             return self._variable.assign(size, read_value=False)
-
-
-class BatchSize:
-    """The size of a worker's batches in the graph of its step: fixed, as --batch_size gives it.
-
-    Attributes:
-      of_input: what the input makes batches of.
-      saved: variables on ps 0 that belong into a checkpoint.
-      schedule: the sizes, on ps 0; None where the size is fixed.
-    """
-
-    schedule: BatchSizeSchedule | None = None
-
-    def __init__(self, job: Job) -> None:
-        self.of_input: int | DynamicBatches = job.min_batch_size
-        self.saved: list[Any] = []
-
-    def follow(self, step: tf.Tensor, batches: Batches) -> list[tf.Tensor]:
-        """Makes the batch of a step (int64 scalar on ps 0) have its size; returns what is read on ps 0 for it."""
-        return []
-
-
-class FollowingBatchSize(BatchSize):
-    """A size that follows the network.
-
-    Args:
-      ahead: see `DynamicBatches`.
-    """
-
-    schedule: BatchSizeSchedule
-
-    def __init__(self, job: Job, ahead: bool) -> None:
-        super().__init__(job)
-        limit = parse_limits(job.health_limits).get("sync_share", SYNC_SHARE)
-        self.schedule = BatchSizeSchedule(job.batch_sizes, limit)
-        self._worker = WorkerBatchSize(job.batch_sizes, ahead)
-        self.of_input, self.saved = self._worker.batches, [self.schedule.variable]
-
-    def follow(self, step: tf.Tensor, batches: Batches) -> list[tf.Tensor]:
-        """Makes the batch have the size that ps 0 holds for the step; returns that size."""
-        found = self.schedule.at(step)
-        add_control_inputs(batches.get_next_op, [self._worker.follow(found)])
-        return [found]
-
-
-def batch_size_of(job: Job, ahead: bool) -> BatchSize:
-    """Returns the size of a worker's batches; make it before them, in the worker's device scope.
-
-    Args:
-      job: its `batch_size` is a number or a range.
-      ahead: see `DynamicBatches`.
-    """
-    return FollowingBatchSize(job, ahead) if job.batch_sizes.is_range else BatchSize(job)
-
-
-def learning_rate_divisor(job: Job, replicas: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """Returns the function of an update's examples that gives the divisor of its learning rate, at most 1.
-
-    linear: Goyal et al. 2017, "Accurate, Large Minibatch SGD".  sqrt: Krizhevsky 2014, "One weird trick for
-    parallelizing convolutional neural networks".
-
-    Args:
-      job: has `scale_learning_rate`, the update mode and the batch size.
-      replicas: number of replicas at the start.
-
-    Returns:
-      None where the learning rate stays as it is.
-    """
-    if job.scale_learning_rate == "none":
-        return None
-    pushes = max(1, replicas - job.backup_limits(replicas).lower) if job.update == "sync" else 1
-    usual = float(job.min_batch_size * job.accumulate * pushes)
-
-    def divisor(examples: tf.Tensor) -> tf.Tensor:
-        ratio = usual / tf.maximum(examples, usual)
-        return ratio if job.scale_learning_rate == "linear" else tf.sqrt(ratio)
-
-    return divisor

@@ -2,7 +2,7 @@
 
 guard = finite_guard(job, loss, otherwise)                      # --on_nan
 guard = after(updates, dropping(job, replica, dropped, guard))  # --inject_fault=drop_push
-transport.push(gradients, examples, scaled, guard, rows)
+vectors = guard(vectors)
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -21,7 +20,7 @@ from ps_train.config.job import Job
 from ps_train.data.named_inputs import inputs_of
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.updates.modes.base import Replica
-from ps_train.engine.variables.precision import LEAST, LossScale, is_narrow, widen
+from ps_train.engine.variables.precision import is_narrow, widen
 
 NOT_FINITE = "the loss or a gradient is not a finite number"
 """Text of the error that ends a worker's step before anything is sent."""
@@ -120,29 +119,15 @@ def finite_guard(job: Job, loss: tf.Tensor, otherwise: Otherwise) -> Guard:
     return lambda vectors: skip_if_not_finite(loss, vectors, otherwise)
 
 
-def scaled_guard(
-    job: Job, loss: tf.Tensor, gradients: Sequence[tf.Tensor], scale: LossScale, otherwise: Otherwise
-) -> Guard:
-    """Returns the guard of gradients of a scaled loss.  It skips an overflow, and changes the scale for the next step.
+def skipping(skipped: Sequence[tf.Tensor], otherwise: Otherwise, guard: Guard) -> Guard:
+    """Returns a guard that first replaces the push where any of `skipped` (bool scalars) is true."""
+    for condition in skipped:
+        guard = _skipping(condition, otherwise, guard)
+    return guard
 
-    An overflow at the least scale, and a loss that is not finite, are subject to --on_nan.
 
-    Args:
-      job: has `on_nan`.
-      loss: float32 scalar, not scaled.
-      gradients: the gradients as the model has them; transforms might hide an overflow.
-      scale: the scale of this worker.
-      otherwise: see `Otherwise`.
-    """
-    is_loss_finite, are_gradients_finite = tf.math.is_finite(loss), are_finite(gradients)
-    overflow = is_loss_finite & ~are_gradients_finite
-    updated = scale.update(overflow, is_loss_finite & are_gradients_finite)
-    skipped = overflow & (scale.value > LEAST)
-    judged = tf.where(overflow & ~skipped, tf.constant(np.nan, loss.dtype), loss)
-    guard = finite_guard(job, judged, otherwise)
-    return after(
-        [updated], lambda v: guard([tf.where(skipped, other, one) for one, other in zip(v, otherwise, strict=True)])
-    )
+def _skipping(skipped: tf.Tensor, otherwise: Otherwise, guard: Guard) -> Guard:
+    return lambda v: guard([tf.where(skipped, other, one) for one, other in zip(v, otherwise, strict=True)])
 
 
 def after(updates: Sequence[tf.Operation], guard: Guard) -> Guard:

@@ -55,13 +55,13 @@ class Asynchronous(UpdateMode):
             self._locked(shard, push, replica, counter if several else None)
             for (shard, push), counter in zip(pairs, counters, strict=True)
         ]
-        step_gate = GATE if gated and several else None
+        step_gate = GATE if gated and several else ""
         with tf.device(ps_device(0)):
             if step_gate:
                 train[0] = with_mutex(step_gate, train[:1], lambda: ([], None))[0]
             with tf.control_dependencies(train[:1]):
                 step_after = shards[0].update_count.read_value()
-        reset = tf.group(*[_reset(counter) for counter in counters]) if several else None
+        reset = [_reset(counter) for counter in counters] if several else []
         return StepOps(train, step_after, reset=reset, push_counters=counters, step_gate=step_gate)
 
     def _locked(self, shard: ParameterShard, push: ReceivedPush, replica: Replica, counter: Any) -> tf.Operation:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Task
-from ps_train.engine.racks.rack_ops import RackOps
 from ps_train.engine.transport.received_push import Header, ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
@@ -37,7 +36,7 @@ class ParameterShard:
       counters: the run's counters, on ps 0; None elsewhere.
       values: slice name to variable, on this ps.
       progress: the examples that were used; None without dynamic sharding.
-      rate_divisor: function of an update's examples that gives a further divisor of its learning rate; None: 1.
+      rate_divisors: functions of an update's examples that give further divisors of its learning rate.
     """
 
     ps: int
@@ -47,7 +46,7 @@ class ParameterShard:
     counters: RunCounters | None = None
     values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
     progress: ShardProgress | None = None
-    rate_divisor: Callable[[tf.Tensor], tf.Tensor] | None = None
+    rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
 
     def update(
         self,
@@ -74,8 +73,8 @@ class ParameterShard:
                 *[self.values[name].assign(value, read_value=False) for name, value in (state or {}).items()]
             )
 
-        if self.rate_divisor is not None:
-            own = self.rate_divisor(header.examples)
+        for divisor in self.rate_divisors:
+            own = divisor(header.examples)
             lr_divisor = own if lr_divisor is None else own * lr_divisor
 
         def do() -> tf.Operation:
@@ -119,43 +118,50 @@ class Replica:
         return [declared if index < self.declared else other for index in range(self.count)]
 
 
+class Removal(NamedTuple):
+    """An operation that removes a replica, and the placeholder of its index (int64 scalar)."""
+
+    op: tf.Operation
+    replica: tf.Tensor
+
+
+class StepLimit(NamedTuple):
+    """An operation that sets the last global step that may be made, and the placeholder of it (int64 scalar)."""
+
+    op: tf.Operation
+    step: tf.Tensor
+
+
 @dataclasses.dataclass(frozen=True)
 class StepOps:
-    """The operations of a replica.
+    """The operations of a replica; with racks, those of its rack.
 
     Attributes:
       train: one step, from pull to update.
       step_after: int64 scalar, the global step after that update; fetch it together with `train`.
-      remove: ends all waiting for `removed_replica`, until that replica makes a step again; None in modes without
-        waiting.
-      removed_replica: int64 scalar placeholder, a replica's index.
-      awaited: bool [replicas], the replicas that other replicas' steps wait for now; None in modes without waiting.
-      reset: starts again after state was lost.  Every declared replica is a member, no replica has arrived, all
-        waiting steps continue, and pushes from before do not count.  None in modes without such state.
+      removals: each ends what waits for a replica, or is kept for it, until that replica makes a step again.
+      awaited: bool [replicas], the replicas that other replicas' steps wait for now; empty in modes without waiting.
+      reset: start again after state was lost.  Every declared replica is a member, no replica has arrived, all waiting
+        steps continue, and pushes from before do not count.
       push_counters: one int64 variable, all of one shape, on each ps that is pushed to.  They are written under the
         ps's mutex and are equal when no update is half applied.
-      step_gate: name of a mutex on ps 0 that every step passes at its end; None without one.
-      wait_limit: how far steps go on without the slowest replica; None in modes without waiting.
-      pause: as `remove`, for a replica that only waits for a checkpoint and keeps its data; None without waiting.
-      allow: lets rounds be made up to the global step `allowed_step`, since backup workers could make the next one
-        before a checkpoint; None in modes that need no such limit.
-      allowed_step: int64 scalar placeholder of `allow`.
-      rack: the operations of the worker's rack; None without racks.  `removed_replica` and `awaited` are of racks then.
+      step_gate: name of a mutex on ps 0 that every step passes at its end; "" without one.
+      adapted: how far steps go on without the slowest replica; empty in modes without waiting.
+      pauses: as `removals`, for a replica that only waits for a checkpoint and keeps its data.
+      limits: each lets rounds be made up to a global step, since backup workers could make the next one before a
+        checkpoint; empty in modes that need no such limit.
     """
 
     train: list[tf.Operation]
     step_after: tf.Tensor
-    remove: tf.Operation | None = None
-    removed_replica: tf.Tensor | None = None
-    awaited: tf.Tensor | None = None
-    reset: tf.Operation | None = None
+    removals: Sequence[Removal] = ()
+    awaited: Sequence[tf.Tensor] = ()
+    reset: Sequence[tf.Operation] = ()
     push_counters: Sequence[Any] = ()
-    step_gate: str | None = None
-    wait_limit: AdaptedValue | None = None
-    pause: tf.Operation | None = None
-    allow: tf.Operation | None = None
-    allowed_step: tf.Tensor | None = None
-    rack: RackOps | None = None
+    step_gate: str = ""
+    adapted: Sequence[AdaptedValue] = ()
+    pauses: Sequence[Removal] = ()
+    limits: Sequence[StepLimit] = ()
 
 
 class UpdateMode(abc.ABC):

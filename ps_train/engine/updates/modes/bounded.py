@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.asynchronous import Asynchronous
-from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps
+from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepOps
 from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.modes.token_gate import NEVER, TokenGate
 from ps_train.engine.updates.modes.wait_time import now_on_ps, record
@@ -108,13 +108,18 @@ class Bounded(Asynchronous):
             awaited = self._clocks().awaited(self._lead.value())
             reset, _ = with_mutex(_CLOCKS_MUTEX, [], lambda: (self._reset(state), None))
         removed = v1.placeholder(tf.int64, [], "leaver")
-        remove = self._remove(removed, replica.count)
-        step_gate = _CLOCKS_MUTEX if len(ops.push_counters) > 1 else None
-        resets = tf.group(reset, ops.reset) if ops.reset is not None else reset
+        removal = Removal(self._remove(removed, replica.count), removed)
         return StepOps(
-            [passed, timed], step_after, remove, removed, awaited, resets, ops.push_counters, step_gate, self._lead,
-            remove,
-        )  # fmt: skip
+            [passed, timed],
+            step_after,
+            removals=[removal],
+            awaited=[awaited],
+            reset=[reset, *ops.reset],
+            push_counters=ops.push_counters,
+            step_gate=_CLOCKS_MUTEX if len(ops.push_counters) > 1 else "",
+            adapted=[self._lead],
+            pauses=[removal],
+        )
 
     def _reset(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
         return [self._state.assign(state, read_value=False), self._gate.release_all()]

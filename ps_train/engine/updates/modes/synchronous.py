@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
-from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepLimit, StepOps, UpdateMode
 from ps_train.engine.updates.modes.follower_shard import FollowerShard
 from ps_train.engine.updates.modes.sync_rounds import CoordinatorShard
 from ps_train.engine.updates.modes.token_gate import NEVER
@@ -67,7 +67,7 @@ class Synchronous(UpdateMode):
         """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
         self._backups.make()
-        allowed, allow, allowed_step = self._allowed()
+        allowed, limits = self._allowed()
         first = CoordinatorShard(
             *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups, allowed
         )
@@ -86,23 +86,27 @@ class Synchronous(UpdateMode):
         remove = tf.group(removed_on_first, *[other.leave(removed, first.leave_decision) for other in others])
         with tf.device(ps_device(0)):
             next_round = tf.reduce_max(tf.stack([round.read_value() for round in self._rounds])) + _FAR
-        reset = tf.group(*[shard.reset(next_round) for shard in (first, *others)])
-        push_counters = [self._rounds[shard.ps] for shard, _ in pushed]
         return StepOps(
-            train, step_after, remove, removed, first.awaited(), reset, push_counters, None, self._backups,
-            allow=allow, allowed_step=allowed_step,
-        )  # fmt: skip
+            train,
+            step_after,
+            removals=[Removal(remove, removed)],
+            awaited=[first.awaited()],
+            reset=[shard.reset(next_round) for shard in (first, *others)],
+            push_counters=[self._rounds[shard.ps] for shard, _ in pushed],
+            adapted=[self._backups],
+            limits=limits,
+        )
 
-    def _allowed(self) -> tuple[Any, tf.Operation | None, tf.Tensor | None]:
+    def _allowed(self) -> tuple[Any, list[StepLimit]]:
         """Makes the global step up to which rounds may be made without the chief, and the operation that changes it.
 
-        Returns None three times without backup workers: each round has a gradient of the chief, which saves first.
+        Returns None and no limit without backup workers: each round has a gradient of the chief, which saves first.
         """
         if not (self._saves_at_steps and self._backups.is_ever_positive):
-            return None, None, None
+            return None, []
         step = v1.placeholder(tf.int64, [], "allowed_step")
         with tf.device(ps_device(0)):
             allowed = v1.get_variable(
                 "ps_train/allowed_step", initializer=np.int64(NEVER), trainable=False, use_resource=True
             )
-            return allowed, allowed.assign(step, read_value=False), step
+            return allowed, [StepLimit(allowed.assign(step, read_value=False), step)]

@@ -33,12 +33,12 @@ class OwnershipTable:
       global_step: variable of the global step.
       seats: number of replicas that may show by a seat that they share the shards; seats are owned like shards, and
         follow them.  0 for none.
-      event_cuts: the cuts by event time; None for none.
+      event_cuts: the cuts by event time: none, or one.
 
     Attributes:
       event_cuts: see above.
       read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar; and what
-        `EventCutTable.read` does, if there is one.
+        `EventCutTable.read` does, of each.
       compare_and_set: fetches the same after the fed changes; a replica that lost a race reads the other owner.
       begin: fetches the same after cursors that are 0 are set to the fed ones (`begin_feeds`) on all ps; None without
         seats.  The first ps decides if several replicas do so at once.
@@ -50,7 +50,7 @@ class OwnershipTable:
         progress: Sequence[Any],
         global_step: Any,
         seats: int = 0,
-        event_cuts: EventCutTable | None = None,
+        event_cuts: Sequence[EventCutTable] = (),
     ) -> None:
         self._progress, self._global_step, self.event_cuts = progress, global_step, event_cuts
         self._shards = v1.placeholder(tf.int64, [None], "swapped_shards")
@@ -136,4 +136,4 @@ class OwnershipTable:
                 progress.append(variable.read_value())
         with tf.device(ps_device(0)):
             found = {"owners": owners, "progress": tf.stack(progress), "step": self._global_step.read_value()}
-        return found | ({} if self.event_cuts is None else self.event_cuts.read)
+        return found | {name: value for table in self.event_cuts for name, value in table.read.items()}

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
+from ps_train.engine.step.parts.rack import Rack
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
@@ -115,8 +116,8 @@ def test_a_rack_goes_on_without_a_worker_that_left_and_with_it_when_it_is_back()
     cluster = racked(Linear(count=120), 2, "aabb", max_steps=1000)
     start_relays(cluster)
     cluster.train(2)
-    ops = cluster.steps[0].ops.rack
-    assert ops is not None
+    (rack,) = cluster.steps[0].parts.of(Rack)
+    ops = rack.ops
     waiting = threading.Thread(target=lambda: cluster.train_of([0, 2, 3], 2), daemon=True)
     waiting.start()
     eventually(lambda: cluster.arrived(0)[0] == 1, 10, "the push of worker 0")
@@ -159,8 +160,8 @@ def test_a_relay_of_before_pushes_nothing_when_the_rack_begins_again() -> None:
     relay, _ = start_relays(cluster)
     cluster.train(2)
     before = cluster.values()
-    ops, session = cluster.steps[0].ops.rack, cluster.sessions[0]
-    assert ops is not None
+    (rack,) = cluster.steps[0].parts.of(Rack)
+    ops, session = rack.ops, cluster.sessions[0]
     session.run(ops.reset)
     relay.join(20)
     assert not relay.is_alive()

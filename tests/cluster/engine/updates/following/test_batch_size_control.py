@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ps_train import Job
-from ps_train.engine.updates.following.batch_size_control import learning_rate_divisor
+from ps_train.engine.step.parts.batch_size import ScaledRate
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,5 @@ from ps_train.engine.updates.following.batch_size_control import learning_rate_d
     ],
 )
 def test_the_divisor_of_the_learning_rate(fields: dict, replicas: int, examples: float, divisor: float) -> None:
-    found = learning_rate_divisor(Job(batch_size="8..64", **fields), replicas)
-    assert found is not None
-    cluster_free = found(np.float32(examples))  # type: ignore[arg-type]
-    np.testing.assert_allclose(np.asarray(cluster_free), divisor)
-
-
-def test_a_learning_rate_that_does_not_follow_has_no_divisor() -> None:
-    assert learning_rate_divisor(Job(batch_size="8..64"), 4) is None
+    found = ScaledRate(Job(batch_size="8..64", **fields), replicas).divisor(np.float32(examples))  # type: ignore[arg-type]
+    np.testing.assert_allclose(np.asarray(found), divisor)

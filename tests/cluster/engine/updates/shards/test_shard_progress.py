@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.processes import eventually
-from tests.support.recording import Recording
+from tests.support.recording import Recording, ownership_of
 
 
 class Late(Recording):
@@ -47,14 +47,14 @@ def test_a_late_push_of_what_others_have_used_does_not_move_the_progress_back():
 
     def others() -> None:
         assert model.pulled.wait(30)
-        look = cluster.steps[1].ps.ownership
+        look = ownership_of(cluster.steps[1])
         cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (1, 0)}))  # from worker 0 to nobody
         other.begin()
         assert other.make(3) == 3
         model.may_push.set()
 
     in_parallel([lambda: late.make(1), others], within_secs=40)
-    for progress in cluster.sessions[0].run(cluster.steps[0].ps.ownership.read)["progress"]:
+    for progress in cluster.sessions[0].run(ownership_of(cluster.steps[0]).read)["progress"]:
         assert progress[0] == 24
     assert cluster.values()["ps_train/dropped"] == 1
     cluster.dismiss(0)
@@ -127,12 +127,12 @@ def test_a_worker_that_comes_back_within_the_round_of_its_former_process_loses_n
         back.session.run(back.step.ops.train)  # until the round ends
 
     def again() -> None:
-        awaited = cluster.steps[1].ops.awaited
+        awaited = cluster.steps[1].ops.awaited[0]
         eventually(lambda: cluster.sessions[1].run(awaited).tolist() == [False, True], 30, "the push of the former")
         model.may_push.clear()
         model.pulled.clear()
         back.begin()
-        look = cluster.steps[1].ps.ownership
+        look = ownership_of(cluster.steps[1])
         cluster.sessions[1].run(look.compare_and_set, look.feeds({0: (0, 2)}))  # worker 1 takes what it had
         assert back.make(1) == 1
 

@@ -16,7 +16,9 @@ from tests.support.codecs import UsedCodec
 
 
 def chosen_of(number):
-    return Chosen([codec_of(text) for text in AUTO_CODECS], number)
+    codec = Chosen([codec_of(text) for text in AUTO_CODECS])
+    codec.number = number
+    return codec
 
 
 class ByNumber(UsedCodec):

@@ -1,0 +1,56 @@
+"""The parts that a job asks for, in their order.
+
+    for part in parts_of(spec, update, []):
+        ...
+
+The first part is the outermost: it is the nearest to the model in `push`, and the farthest from the plain step in every
+word.  The reasons of the places:
+
+1. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
+   hides it.
+2. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
+3. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
+4. `StateOfModel` and `Sharding` after `PushCodec`: what they send is not encoded.
+5. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.batch_size import FollowingBatchSize, ScaledRate
+from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.push_codec import push_codec_of
+from ps_train.engine.step.parts.pushed_state import StateOfModel
+from ps_train.engine.step.parts.sharding import Sharding
+from ps_train.engine.step.parts.step_part import StepPart, StepParts
+from ps_train.engine.step.parts.transforms import Transforms
+from ps_train.engine.updates.gradients.transforms import transforms_of
+from ps_train.engine.updates.modes.base import UpdateMode
+
+
+def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) -> StepParts:
+    """Returns the parts of a replica's step.
+
+    Args:
+      spec: specification of the replica's graph.
+      update: the update mode.
+      features: the parts that the job alone does not give; they are next to the ps.
+    """
+    job, parts = spec.job, list[StepPart]()
+    if transforms := transforms_of(job):
+        parts.append(Transforms(transforms))
+    if job.scales_loss:
+        parts.append(LossScaling())
+    if job.batch_sizes.is_range:
+        parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
+    if job.scale_learning_rate != "none":
+        parts.append(ScaledRate(job, spec.replica.declared))
+    if job.push_codec != "none":
+        parts.append(push_codec_of(spec, update.scaled))
+    if spec.variables.state():
+        parts.append(StateOfModel(spec))
+    if job.is_dynamic:
+        parts.append(Sharding(spec))
+    return StepParts([*parts, *features])

@@ -1,0 +1,91 @@
+"""Shards of the data that the workers share while they train (dynamic sharding, partitions of a stream)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.pipeline import Batches
+from ps_train.data.shards.shard_batches import ShardedBatches
+from ps_train.data.shards.shard_readers import reader_of
+from ps_train.engine.step.backward import Computed
+from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.step_part import MakeBatches, MakeUpdate, Push, StepPart, ToUpdate, Updated
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.modes.base import Removal
+from ps_train.engine.updates.shards.event_cut_table import EventCutTable
+from ps_train.engine.updates.shards.shard_ownership import OwnershipTable
+from ps_train.engine.updates.shards.shard_progress import ShardProgress
+from ps_train.engine.variables.variables import CheckpointEntry, shared_entries
+
+_ADVICE = (
+    "the used examples can be restored only with the flags of the saved run (sharding, batch_size, "
+    "shard_examples, shuffle_buffer, seed) and the same data; use these, or another --model_dir."
+)
+
+
+class Sharding(StepPart):
+    """The part of a step whose batches are of assigned shards.
+
+    Args:
+      spec: specification of the replica's graph.
+
+    Attributes:
+      assigned: after `batches`, their source.
+      ownership: after `update`, the owners of the shards.
+    """
+
+    assigned: ShardedBatches
+    ownership: OwnershipTable
+
+    def __init__(self, spec: GraphSpec) -> None:
+        self._spec = spec
+        self._progress: dict[int, ShardProgress] = {}
+
+    def batches(self, batches: MakeBatches) -> MakeBatches:
+        """Reads the assigned shards in the place of a fixed share."""
+
+        def made(data: Any, size: int | DynamicBatches) -> Batches:
+            self.assigned = ShardedBatches(reader_of(data, self._spec.job), size)
+            return self.assigned.batches
+
+        return made
+
+    def push(self, push: Push) -> Push:
+        """Adds the batch's place in its shard to the push."""
+
+        def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
+            progress = self.assigned.batches.progress
+            return push([dataclasses.replace(one, progress=progress) for one in pushes], computed)
+
+        return pushed
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Counts the examples of the updates as used; frees the shards of a removed replica."""
+        job = self._spec.job
+
+        def updated(given: ToUpdate) -> Updated:
+            count = self.assigned.count
+            self._progress |= {push.ps: ShardProgress(push.ps, count) for push in given.received if push.vectors}
+            made = update(dataclasses.replace(given, progress=self._progress))
+            variables = [on_ps.progress for on_ps in self._progress.values()]
+            seats = self._spec.replica.count if self.assigned.reader.is_endless else 0
+            event_cuts = [EventCutTable(count)] if job.save_event_secs else []
+            self.ownership = OwnershipTable(count, variables, given.global_step, seats, event_cuts)
+            removed = v1.placeholder(tf.int64, [], "leaver")
+            freed = Removal(self.ownership.release(removed + 1), removed)
+            ops = dataclasses.replace(made.ops, removals=[freed, *made.ops.removals])
+            return dataclasses.replace(made, ops=ops)
+
+        return updated
+
+    def entries(self) -> list[CheckpointEntry]:
+        """Returns the entries of the cursors of each ps, whose key names the layout, and of the cut."""
+        variables = {ps: of_ps.progress for ps, of_ps in self._progress.items()}
+        name = f"ps_train/progress/{self.assigned.name}"
+        cuts = [table.entry for table in self.ownership.event_cuts]
+        return [*shared_entries(name, variables, self._spec.plan.num_ps, _ADVICE), *cuts]

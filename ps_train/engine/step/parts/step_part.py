@@ -1,0 +1,169 @@
+"""The interface of a part: what a feature adds to one worker's step, on the worker and on the ps.
+
+    class Halved(StepPart):
+        def compute(self, compute):
+            def halved(inputs, batches):
+                computed = compute(inputs, batches)
+                return dataclasses.replace(computed, gradients={n: g / 2 for n, g in computed.gradients.items()})
+
+            return halved
+
+    compute = wrapped(parts, "compute", compute)
+
+Each method takes the function of the next part and returns a function in its place.  The last one's next is the plain
+step's.  The words are called once, in the order of the methods here; so a part may keep what it has made in one of them
+for the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.pipeline import Batches
+from ps_train.engine.step.backward import Computed, PulledInputs
+from ps_train.engine.transport.parcels import Parcel
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.following.adapted_value import AdaptedValue
+from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
+from ps_train.engine.updates.modes.base import Replica, StepOps
+from ps_train.engine.updates.shards.shard_progress import ShardProgress
+from ps_train.engine.variables.plan import Slice
+from ps_train.engine.variables.variables import CheckpointEntry
+
+_Part = TypeVar("_Part", bound="StepPart")
+_Word = TypeVar("_Word")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pulled:
+    """What a step has pulled.
+
+    Attributes:
+      values: variable name to value, on the worker.
+      versions: for each ps an int64 scalar there, read before its values.
+      step: int64 scalar, the global step of the values.
+      answers: for each ps a tensor that shows that this task has begun its part of the call.
+      read: the tensors that the step reads on the ps; they may be read ahead.
+      before_batch: operations that the step's batch waits for.
+    """
+
+    values: dict[str, tf.Tensor]
+    versions: Sequence[tf.Tensor]
+    step: tf.Tensor
+    answers: Sequence[tf.Tensor]
+    read: Sequence[tf.Tensor]
+    before_batch: Sequence[tf.Operation] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ToUpdate:
+    """What the update of a step is made from.
+
+    Attributes:
+      received: the push, as each ps receives it.
+      rules: the optimizers.
+      global_step: the variable.
+      rate_divisors: functions of an update's examples; each gives a divisor of its learning rate.
+      progress: ps to the examples that were used, under dynamic sharding.
+    """
+
+    received: list[ReceivedPush]
+    rules: OptimizerFactory
+    global_step: Any
+    rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
+    progress: Mapping[int, ShardProgress] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Updated:
+    """The update of a step: its operations, and the optimizers of each ps."""
+
+    ops: StepOps
+    optimizers: Sequence[PsOptimizer]
+
+
+Layout = Callable[[Sequence[Slice], int], list[Parcel]]
+"""Function of the slices on a ps that have a dense gradient, and the ps; returns the parcels of some of them."""
+
+MakeBatches = Callable[[Any, int | DynamicBatches], Batches]
+"""Function of the training data and the batch size."""
+
+Pull = Callable[[Callable[[tf.Tensor], tf.Tensor]], Pulled]
+"""Function of what is called on the worker with each vector as it travels, and returns the vector in its place."""
+
+Compute = Callable[[PulledInputs, Batches], Computed]
+"""Function of the pulled values and the first batch; its result is what is pushed."""
+
+Push = Callable[[list[ReceivedPush], Computed], list[ReceivedPush]]
+"""Function of the push to each ps, and what it was made from; returns the push as the ps get it."""
+
+MakeUpdate = Callable[[ToUpdate], Updated]
+
+
+class StepPart:
+    """What a feature adds to a step.  The methods of this class add nothing.
+
+    Attributes:
+      adapted: the values of the part that follow measurements.
+    """
+
+    adapted: Sequence[AdaptedValue] = ()
+
+    def pusher(self, replica: Replica) -> Replica:
+        """Returns the replica that the ps see."""
+        return replica
+
+    def layout(self, layout: Layout) -> Layout:
+        """Wraps the choice of gradients that travel in parcels of their own; the others are joined."""
+        return layout
+
+    def batches(self, batches: MakeBatches) -> MakeBatches:
+        """Wraps the input; on the worker, as all methods up to `push`."""
+        return batches
+
+    def pull(self, pull: Pull) -> Pull:
+        """Wraps the pull."""
+        return pull
+
+    def compute(self, compute: Compute) -> Compute:
+        """Wraps forward pass, backward pass and transforms."""
+        return compute
+
+    def push(self, push: Push) -> Push:
+        """Wraps the push."""
+        return push
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Wraps the update on the ps."""
+        return update
+
+    def entries(self) -> list[CheckpointEntry]:
+        """Returns the checkpoint's variables of the part, after `update`."""
+        return []
+
+
+class StepParts(tuple[StepPart, ...]):
+    """The parts of a step; the first is the outermost."""
+
+    def of(self, kind: type[_Part]) -> list[_Part]:
+        """Returns the parts of a class: none, or one."""
+        return [part for part in self if isinstance(part, kind)]
+
+
+def wrapped(parts: Iterable[StepPart], word: str, plain: _Word) -> _Word:
+    """Returns the function of a word, with every part's around the plain one.
+
+    Args:
+      parts: the parts, the outermost first.
+      word: name of a method of `StepPart`.
+      plain: the plain step's function.
+    """
+    found = plain
+    for part in reversed([*parts]):
+        found = getattr(part, word)(found)
+    return found
