@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import time
+import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +37,13 @@ class CuttingWorker(SharingWorker):
         super().__init__(cluster, 0)
         self.lines: list[str] = []
         (table,) = ownership_of(self.step).event_cuts
-        self.cuts = EventCuts(table, self.shares, cluster.job, directory, self.save, self.lines.append)
+        setting: Any = types.SimpleNamespace(
+            prepared=types.SimpleNamespace(job=cluster.job),
+            joined=types.SimpleNamespace(directory=directory),
+            console=types.SimpleNamespace(line=self.lines.append),
+        )
+        saving: Any = types.SimpleNamespace(save_cut=self.save)
+        self.cuts = EventCuts(setting, table, self.shares, types.SimpleNamespace(step=0), saving)
 
     def save(self, session) -> int:
         return self.cluster.snapshots.save(session)
@@ -161,7 +169,7 @@ def test_a_job_that_is_restored_at_a_cut_goes_on_to_the_next(started, tmp_path, 
     if not is_recorded:  # the chief was killed between the checkpoint and its entry
         (tmp_path / "event_cuts.json").unlink()
     again, workers = started(source, count, num_ps=1, num_workers=2, restore=True)
-    workers[0].cuts.restored(cut.step)
+    workers[0].cuts.opened(None, types.SimpleNamespace(step=cut.step))
     in_parallel([worker.run for worker in workers], within_secs=60)
     for counts in used(again):
         np.testing.assert_array_equal(counts, 1)

@@ -104,8 +104,8 @@ class InProcessCluster:
 
     def _config(self, task: Task) -> v1.ConfigProto:
         place = self._place(task)
-        rack = None if place is None else Address.parse(self.rack_servers[place.name].host, "tests")
-        return session_config(self._cluster, task, self.job, rack)
+        racks = [] if place is None else [Address.parse(self.rack_servers[place.name].host, "tests")]
+        return session_config(self._cluster, task, self.job, racks)
 
     def start_relay(self, worker: int) -> threading.Thread:
         """Makes a worker the aggregator of its rack; the thread relays until max_steps, or until a call fails."""

@@ -162,8 +162,8 @@ class SharingWorker:
         self._should_stop: Callable[[], bool] = lambda: False
 
     def _client_of(self, replica: Replica, restart: Callable[[], object]) -> OwnershipClient:
-        job, assigned = self.cluster.job, self.step.worker.assigned
-        if assigned is not None and assigned.reader.is_endless:
+        job, (sharding,) = self.cluster.job, self.step.parts.of(Sharding)
+        if sharding.assigned.reader.is_endless:
             return PartitionClient(self.step, replica, job, restart)
         return ShardClient(self.step, replica, job, len(self.cluster.steps), restart)
 

@@ -6,7 +6,7 @@
 
 The order of the list is that of all calls in the training thread, and of session hooks.  Why:
 
-- `Confirming` comes first: a session that the others do not agree with does nothing.
+- `Confirming` comes first: a session that the others do not agree with makes nothing of its own.
 - `Members` before `Progressing`: states are read before the step, or the last step of a worker that ends now is missed.
 - Hooks of the chief before those of the model, as in `MonitoredTrainingSession`.
 - `Progressing` before `TrackingRun` and `EventCuts`: the last point is written before the tracker ends, and cuts know

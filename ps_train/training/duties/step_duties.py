@@ -27,8 +27,17 @@ class Confirming(Duty):
         self._prepared, self._agreed, self._store = setting.prepared, setting.agreed, setting.joined.stores[0]
 
     def connected(self, session: v1.Session) -> None:
-        """Compares it with the records on ps 0, which a restart has emptied."""
-        confirm(self._prepared, self._agreed, self._store)
+        """The chief writes it again, since a restart empties ps 0, or finds that other tasks know something else."""
+        if self._prepared.is_chief:
+            confirm(self._prepared, self._agreed, self._store)
+
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Another worker compares it when the chief has prepared the model.
+
+        Not before: the chief may still wait for this very worker, which adds up the gradients of its rack.
+        """
+        if not self._prepared.is_chief:
+            confirm(self._prepared, self._agreed, self._store)
 
 
 class ScaledLoss(Duty):
