@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ps_train.base import process_ids
 from ps_train.base.untrusted import read_record
+from ps_train.config.job import Job, Task
 
 T = TypeVar("T", bound="Record")
 
@@ -289,6 +290,16 @@ def new_task_status(task: str, rack: str = "") -> TaskStatus:
     return TaskStatus(
         task, uuid.uuid4().hex, host, pid, machine=machine, started=process_ids.start_time(pid), rack=rack
     )
+
+
+def status_of(job: Job, task: Task) -> TaskStatus:
+    """Makes the first status of a task of a job, with the place that it was given."""
+    return new_task_status(str(task), job.rack)
+
+
+def identity_of(job: Job, task: Task) -> Identity:
+    """Makes the identity of a ps of a job, with the place that it was given."""
+    return new_identity(str(task), job.shared_fields(), job.rack)
 
 
 def new_identity(task: str, shared: dict[str, Any], rack: str = "") -> Identity:

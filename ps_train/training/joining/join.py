@@ -26,7 +26,7 @@ from ps_train.cluster.membership.job_diff import diff_configs
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.lease import Lease
 from ps_train.cluster.membership.membership import MembershipMonitor
-from ps_train.cluster.membership.records import new_task_status
+from ps_train.cluster.membership.records import status_of
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.config.job import Job
 from ps_train.observe.status.observer import JobObserver
@@ -131,7 +131,7 @@ def _connect(
     """Connects to every ps and acquires the lease, whose renewals carry measurements and events of this task."""
     job, task, resolver = prepared.job, prepared.task, ClusterResolver(prepared.job)
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
-    lease, telemetry = Lease(stores[0], new_task_status(str(task), job.rack)), TelemetrySource(recorder)
+    lease, telemetry = Lease(stores[0], status_of(job, task)), TelemetrySource(recorder)
     _when_answered(lambda: lease.acquire(job.heartbeat_timeout_secs), stores[0], job)
     lease.telemetry = telemetry.read
     return resolver, stores, lease, telemetry

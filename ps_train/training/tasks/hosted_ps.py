@@ -50,7 +50,7 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
     address, ps = cluster.address(task), Task("ps", cluster.replica_index(task))
     server = start_server(address, job, find_towers(job).cpus + 1)
     store = KeyValueStore(server.target, f"{ps} ({address})")
-    store.set(records.IDENTITY, records.new_identity(str(ps), job.shared_fields()).to_json())
+    store.set(records.IDENTITY, records.identity_of(job, ps).to_json())
     log.info("%s holds the variables of %s on %s", task, ps, address)
     ended = threading.Event()
     threading.Thread(target=_measure, args=(store, ended), daemon=True, name="hosted ps").start()

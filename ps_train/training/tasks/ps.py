@@ -105,7 +105,7 @@ def run(job: Job, task: Task, console: Console) -> int:
     server = start_server(address, job)
     events = MainThreadEvents()
     store = KeyValueStore(server.target, f"{task} ({address})")
-    store.set(records.IDENTITY, records.new_identity(str(task), job.shared_fields(), job.rack).to_json())
+    store.set(records.IDENTITY, records.identity_of(job, task).to_json())
     log.info("%s serves on %s", task, address)
     gc_control.resume()
     try:
