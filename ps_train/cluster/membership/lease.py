@@ -33,17 +33,19 @@ class Lease:
     Args:
       store: of ps 0.
       status: the first status of this task.
+      telemetry: returns the measurements that each heartbeat carries.
 
     Attributes:
       status: the status last published.
-      telemetry: returns the measurements that each heartbeat carries.
     """
 
-    def __init__(self, store: KeyValueStore, status: TaskStatus) -> None:
+    def __init__(
+        self, store: KeyValueStore, status: TaskStatus, telemetry: Callable[[], dict[str, Any]] = dict
+    ) -> None:
         self._store = store
         self._key = records.task_key(status.task)
         self.status = status
-        self.telemetry: Callable[[], dict[str, Any]] = dict
+        self._telemetry = telemetry
         self._lock = threading.Lock()
 
     def acquire(self, lease_secs: float) -> None:
@@ -80,7 +82,7 @@ class Lease:
                 old,
                 heartbeat=old.heartbeat + 1,
                 state=old.state if state is None else state,
-                telemetry=self.telemetry(),
+                telemetry=self._telemetry(),
             )
             before = self._store.compare_and_set(self._key, old.to_json(), new.to_json())
             if before and TaskStatus.from_json(before).process_id != old.process_id:

@@ -161,14 +161,15 @@ class Checkpoints:
       writers: `--checkpoint_writers`: chief, ps or auto.
       tables: name to declaration of each table, whose layout the checkpoints describe.
       after_restore: operation that computes again what is computed from variables, in the graph of the given sessions.
+      shown_directory: the directory as messages name it: an address if `directory` is its spool; "" for itself.
 
     Attributes:
       listeners: the user's listeners; `save` tells them only that it begins.
       directory: absolute path of the directory.
       written: number of checkpoints that were written.
       newest: step of the checkpoint that was written last; None before the first.
-      run: id of the run and generation, which each checkpoint holds; set before the first save.
-      shown_directory: the directory as messages name it: an address if `directory` is its spool.
+      run: id of the run and generation, which each checkpoint holds.
+      shown_directory: the directory as messages name it.
     """
 
     def __init__(
@@ -182,10 +183,11 @@ class Checkpoints:
         writers: str = "auto",
         tables: Mapping[str, Table] | None = None,
         after_restore: tf.Operation | None = None,
+        shown_directory: str = "",
     ) -> None:
         self.directory, self.written, self.listeners = directory, 0, listeners
         self.newest: int | None = None
-        self.run, self.shown_directory = ("", ""), directory
+        self.run, self.shown_directory = ("", ""), shown_directory or directory
         self._keep, self._graph = keep, v1.get_default_graph()
         self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
         with on_worker(device), tf.device("/device:CPU:0"):

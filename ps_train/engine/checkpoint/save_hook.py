@@ -137,6 +137,10 @@ class SaveHook(v1.train.SessionRunHook):
         if self._allow is not None and self._every_steps:
             self._allow(next_multiple(step, self._every_steps))
 
+    def saved(self, step: int) -> None:
+        """Knows of a checkpoint that was taken by another reason than the hook's."""
+        self.step = step
+
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetch of the hook: the step."""
         return v1.train.SessionRunArgs(self._global_step)

@@ -96,7 +96,6 @@ class Board:
 
     Attributes:
       tasks: the state of each task.
-      is_finishing: True from the end of the training on.
     """
 
     def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str) -> None:
@@ -116,7 +115,7 @@ class Board:
         self._saves: Mapping[str, Any] | None = None
         self._metrics: Mapping[str, float] = {}
         self._end: tuple[str, str | None, float] | None = None
-        self.is_finishing = self._has_warned = False
+        self._is_finishing = self._has_warned = False
         self._health: list[dict[str, Any]] | None = None
 
     def planned(self, plan: Plan, topology: Topology = FLAT) -> None:
@@ -128,6 +127,10 @@ class Board:
         self.tasks.set_racks(topology.racks)
         if not topology.is_flat and topology.knows_ps(self._num_ps):
             self._core_bytes = topology.core_bytes(plan.bytes_per_ps())
+
+    def finishing(self) -> None:
+        """The training is over; the last checkpoint, the scores and the result are still to come."""
+        self._is_finishing = True
 
     def read_records(self, index: int, items: Mapping[str, str]) -> None:
         """Takes in the records of a ps's store."""
@@ -261,7 +264,7 @@ class Board:
         return {"bytes_per_step": crossing, "flat_bytes_per_step": flat, "bytes_per_sec": rate}
 
     def _state(self, workers: list[dict[str, Any]]) -> str:
-        if self.is_finishing:
+        if self._is_finishing:
             return "finishing"
         own = next((worker["state"] for worker in workers if worker["task"] == self._chief), TaskState.STARTING)
         if own == WAITING_FOR_RACK:

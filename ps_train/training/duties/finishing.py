@@ -117,7 +117,7 @@ class Finishing(Ending):
         self._saving.end(session)
         self._user_hooks.announce_end()
         self._user_hooks.close(session)
-        board.is_finishing = True
+        board.finishing()
         summary = self._summary(session)
         has_settled = sum(duty.settle(session) for duty in self._duties) > 0
         last = self._saving.save_last(session, summary.step, has_settled)

@@ -46,7 +46,12 @@ log = logging.getLogger(__name__)
 
 
 def make_savers(
-    job: Job, step: TrainStep, directory: str, device: str, listeners: SaveListeners = NO_LISTENERS
+    job: Job,
+    step: TrainStep,
+    directory: str,
+    device: str,
+    listeners: SaveListeners = NO_LISTENERS,
+    shown_directory: str = "",
 ) -> tuple[Checkpoints, AsyncSaver]:
     """Makes the operations that save and restore, in a graph of their own.
 
@@ -56,6 +61,7 @@ def make_savers(
       directory: the model directory.
       device: the chief's device.
       listeners: the user's listeners.
+      shown_directory: the directory as messages name it; "" for itself.
 
     Returns:
       The checkpoints and their saver.
@@ -70,7 +76,7 @@ def make_savers(
         snapshot = Snapshot(stored, saving.old_rows(step.ps.old_rows), num_ps, limit_bytes)
         checkpoints = Checkpoints(
             directory, job.keep_checkpoints, entries, device, snapshot, listeners, job.checkpoint_writers,
-            step.ps.tables, after_restore,
+            step.ps.tables, after_restore, shown_directory,
         )  # fmt: skip
         counters = [saving.variable(counter) for counter in step.ops.push_counters]
         barrier = PushBarrier(counters, step.ops.step_gate, not step.lockstep)

@@ -87,8 +87,9 @@ class Saving(Saves):
         self._ops, self._global_step, self._lockstep = step.ops, step.ps.global_step, step.lockstep
         self.listeners = SaveListeners(prepared.model.saving_listeners(), user_hooks.end_training)
         device = device_of(prepared.task, prepared.cluster)
-        self.checkpoints, self._snapshots = make_savers(self._job, step, joined.directory, device, self.listeners)
-        self.checkpoints.shown_directory = joined.model_directory.name
+        self.checkpoints, self._snapshots = make_savers(
+            self._job, step, joined.directory, device, self.listeners, joined.model_directory.name
+        )
         every_secs = min((secs for secs in (self._job.save_secs, self._job.delta_every_secs) if secs), default=0)
         self._hook = SaveHook(self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps)
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
@@ -129,8 +130,9 @@ class Saving(Saves):
         """Saves a checkpoint while no worker makes steps; returns its step."""
         self._snapshots.wait(session)
         self._hook.poll()
-        self._hook.step = self._snapshots.save(session)
-        return self._hook.step
+        step = self._snapshots.save(session)
+        self._hook.saved(step)
+        return step
 
     def end(self, session: v1.Session) -> None:
         """Begins no further checkpoint by itself; returns when none is being begun."""

@@ -131,9 +131,9 @@ def _connect(
     """Connects to every ps and acquires the lease, whose renewals carry measurements and events of this task."""
     job, task, resolver = prepared.job, prepared.task, ClusterResolver(prepared.job)
     stores = connect_all_ps(resolver, task, job.shared_fields(), job.startup_timeout_secs)
-    lease, telemetry = Lease(stores[0], status_of(job, task)), TelemetrySource(recorder)
+    telemetry = TelemetrySource(recorder)
+    lease = Lease(stores[0], status_of(job, task), telemetry.read)
     _when_answered(lambda: lease.acquire(job.heartbeat_timeout_secs), stores[0], job)
-    lease.telemetry = telemetry.read
     return resolver, stores, lease, telemetry
 
 

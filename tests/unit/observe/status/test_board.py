@@ -90,7 +90,8 @@ def test_a_job_that_does_not_train_has_no_rates(state):
     own = TaskState.RECOVERING if state == "recovering" else TaskState.TRAINING
     board.read_records(0, store_of(worker_status(0, state=own), worker_status(1)))
     board.progress(progress_of(1000), counters_of(), None)
-    board.is_finishing = state != "recovering"
+    if state != "recovering":
+        board.finishing()
     if state == "done":
         board.end(state)
     found = board.status()
