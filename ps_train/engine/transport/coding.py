@@ -84,6 +84,9 @@ class PullCoding:
         return pack_encoded([*coded], ps, self.pulled.codec.multiple) + pack([*plain], ps)
 
 
+NO_CODING = PullCoding()
+
+
 def pull_coding_of(job: Job) -> PullCoding:
     """Returns the encoding of pulls that the job asks for."""
     pulled = codec_of(job.pull_codec)
