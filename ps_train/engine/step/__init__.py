@@ -2,7 +2,7 @@
 
 The idea: a step is built once and then copied.  `train_step.py` joins the worker's part (batch, pull, forward,
 backward, push) to the ps's part (variables and updates).  `unroll.py` copies its nodes, so that one call makes
-several steps.
+several steps.  What a feature adds to both parts is one file in `parts`.
 
 Data structures: `GraphSpec` is the input of the construction, `TrainStep` its result: a `WorkerStep`, a `PsStep`, and
 the operations that a loop runs.  `Computed` is loss and gradients as means over all batches and towers of a push.  A

@@ -20,6 +20,7 @@ from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.vocabulary import rebuild_all
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.shard_part import RunCounting, ShardPart
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries
@@ -67,9 +68,10 @@ def build_ps_step(
 
     def plain(given: ToUpdate) -> Updated:
         optimizers = _make_optimizers(spec, state, given.rules)
-        return Updated(update.build(_shards(state, optimizers, given), given.received, pusher), optimizers)
+        shards = _shards(state, optimizers, given)
+        return Updated(update.build(shards, given.received, pusher, state.counters), optimizers)
 
-    updated = wrapped(parts, "update", plain)(ToUpdate(received, spec.model, state.global_step))
+    updated = wrapped(parts, "update", plain)(ToUpdate(received, spec.model, state.global_step, state.variables))
     optimizers = updated.optimizers
     entries = [*_plain_entries(spec, state, optimizers), *(entry for part in parts for entry in part.entries())]
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]
@@ -110,16 +112,14 @@ def _make_optimizers(spec: GraphSpec, state: PsState, rules: OptimizerFactory) -
 
 
 def _shards(state: PsState, optimizers: Sequence[PsOptimizer], given: ToUpdate) -> list[ParameterShard]:
-    values = {**state.variables, **state.vocabularies}
+    plain: dict[int, list[ShardPart]] = {0: [RunCounting(state.counters)]}
     return [
         ParameterShard(
             ps,
             optimizer.apply,
             state.update_counts[ps],
             state.versions[ps],
-            None if ps else state.counters,
-            values,
-            given.progress.get(ps),
+            [*given.shard_parts.get(ps, ()), *plain.get(ps, ())],
             given.rate_divisors,
         )
         for ps, optimizer in enumerate(optimizers)

@@ -23,7 +23,7 @@ from ps_train.engine.step.parts.step_part import Pulled, StepParts, wrapped
 from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.step.unroll import Ahead
 from ps_train.engine.transport.coding import pull_coding_of
-from ps_train.engine.transport.dense import Transport
+from ps_train.engine.transport.dense import Transport, all_joined
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush, empty_push
 from ps_train.engine.transport.row_exchange import RowExchange, RowPush
@@ -31,7 +31,6 @@ from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.updates.gradients.push_guard import Guard, after, dropping, finite_guard, skipping
 from ps_train.engine.updates.modes.base import Replica, UpdateMode
 from ps_train.engine.variables.global_step import pulled_step
-from ps_train.engine.variables.plan import Slice
 from ps_train.engine.variables.variables import input_resources
 from ps_train.engine.variables.worker_state import local_variable
 
@@ -69,7 +68,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
       parts: the features of the step.
     """
     job, coding = spec.job, pull_coding_of(spec.job)
-    layout = wrapped(parts, "layout", _all_joined)
+    layout = wrapped(parts, "layout", all_joined)
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding, layout)
 
     def plain_pull(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
@@ -98,11 +97,6 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     received = wrapped(parts, "push", lambda pushes, computed: pushes)(pushes, computed)
     ahead = [Ahead(pulled.read, _rows(spec, exchange), transport.begun_anew(calls_begun))] if _pulls_ahead(spec) else []
     return WorkerStep(batches, computed.loss, computed.examples, received, calls_begun.read_value(), ahead)
-
-
-def _all_joined(slices: Sequence[Slice], ps: int) -> list[Parcel]:
-    """Returns no parcels: the transport joins all gradients."""
-    return []
 
 
 def _rows(spec: GraphSpec, exchange: RowExchange) -> list[tf.Tensor]:

@@ -84,8 +84,7 @@ class PullCoding:
         return pack_encoded([*coded], ps, self.pulled.codec.multiple) + pack([*plain], ps)
 
 
-PLAIN_PULL = PullCoding()
-"""Values travel as they are."""
+NO_CODING = PullCoding()
 
 
 def pull_coding_of(job: Job) -> PullCoding:

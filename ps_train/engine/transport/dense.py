@@ -1,6 +1,6 @@
 """Pull of values to a worker and push of gradients to a ps, in a few parcels instead of one message a variable.
 
-    transport = Transport(plan, model_variables, variables, detect_torn, coding, layout)
+    transport = Transport(plan, model_variables, variables)
     values = transport.pull(after=versions)                     # {"w": tensor on the worker, ...}
     vectors = transport.vectors(gradients, examples, ...)       # what is sent
     received = transport.pushes(vectors)                        # per ps: the vectors received there
@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import saturating_cast
-from ps_train.engine.transport.coding import PLAIN_PULL, PullCoding
+from ps_train.engine.transport.coding import NO_CODING, PullCoding
 from ps_train.engine.transport.parcels import Parcel, pack, with_header
 from ps_train.engine.transport.push_encoding import HEADER_SIZE
 from ps_train.engine.transport.received_push import ReceivedPush
@@ -37,6 +37,11 @@ _EXACT_FLOAT32 = 1 << 24
 
 BEGUN = "ps_train_begun"
 """Prefix of the name of the operation that a step's batch waits for; see `engine/variables/call_started.py`."""
+
+
+def all_joined(slices: Sequence[Slice], ps: int) -> list[Parcel]:
+    """Returns no parcels of their own: all gradients are joined."""
+    return []
 
 
 class Transport:
@@ -62,8 +67,8 @@ class Transport:
         model_variables: ModelVariables,
         variables: Mapping[str, Any],
         detect_torn: bool = False,
-        coding: PullCoding = PLAIN_PULL,
-        layout: Callable[[Sequence[Slice], int], list[Parcel]] = lambda slices, ps: [],
+        coding: PullCoding = NO_CODING,
+        layout: Callable[[Sequence[Slice], int], list[Parcel]] = all_joined,
     ) -> None:
         self._plan, self._variables, self._coding = plan, variables, coding
         self._pulled = self._pack_pulled(model_variables, detect_torn)

@@ -40,7 +40,7 @@ class ReceivedPush:
       vectors: one vector for each parcel; as they travel until `on_ps`.
       decode: function of the vectors as they travel; returns one for each parcel.
       rows: gradients of the rows of tables on this ps; None without tables.
-      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); None without dynamic
+      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); empty without dynamic
         sharding.
       state: the model's own state.
     """
@@ -50,7 +50,7 @@ class ReceivedPush:
     vectors: tuple[tf.Tensor, ...]
     decode: Callable[[Sequence[tf.Tensor]], tuple[tf.Tensor, ...]] = tuple
     rows: RowPush | None = None
-    progress: tf.Tensor | None = None
+    progress: tuple[tf.Tensor, ...] = ()
     state: PushedState = dataclasses.field(default_factory=PushedState)
 
     def on_ps(self) -> ReceivedPush:
@@ -58,14 +58,14 @@ class ReceivedPush:
         # Identities copy no data.  A control dependency on the original tensors would send a message of its own.
         vectors = self.decode([tf.identity(vector) for vector in self.vectors])
         rows = self.rows and self.rows.on_ps()
-        progress = None if self.progress is None else tf.identity(self.progress)
+        progress = tuple(tf.identity(one) for one in self.progress)
         state = self.state.on_ps()
         return dataclasses.replace(self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state)
 
     def is_nothing(self) -> tf.Tensor:
         """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
-        assert self.progress is not None, "sharding is dynamic"
-        return self.progress[0] < 0
+        (progress,) = self.progress
+        return progress[0] < 0
 
     def masked_by(self, wanted: tf.Tensor) -> ReceivedPush:
         """Returns this push where `wanted` (bool scalar) is true, else a push of zeros, which has no examples."""
@@ -79,7 +79,7 @@ class ReceivedPush:
     def tensors(self) -> list[tf.Tensor]:
         """Returns all tensors of the push."""
         rows = [self.rows.message, self.rows.gradients] if self.rows else []
-        return [*self.vectors, *rows, *self.state.vectors, *([] if self.progress is None else [self.progress])]
+        return [*self.vectors, *rows, *self.state.vectors, *self.progress]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""

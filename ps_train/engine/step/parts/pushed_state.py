@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from ps_train.engine.step.backward import Computed
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.step_part import Push, StepPart
+from ps_train.engine.step.parts.step_part import MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.model_state import PushedState
 from ps_train.engine.transport.parcels import pack
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.modes.shard_part import AssignedState
 
 
 class StateOfModel(StepPart):
@@ -38,6 +39,15 @@ class StateOfModel(StepPart):
             return push([dataclasses.replace(one, state=self._state(one.ps, pieces)) for one in pushes], computed)
 
         return pushed
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Assigns the state on each ps with its update."""
+
+        def updated(given: ToUpdate) -> Updated:
+            on_ps = enumerate(self._parcels)
+            return update(given.with_shard_parts({ps: AssignedState(given.variables) for ps, some in on_ps if some}))
+
+        return updated
 
     def _state(self, ps: int, pieces: Mapping[str, tf.Tensor]) -> PushedState:
         """Returns the state on a ps, as it is sent there."""

@@ -60,7 +60,8 @@ class Sharding(StepPart):
 
         def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
             progress = self.assigned.batches.progress
-            return push([dataclasses.replace(one, progress=progress) for one in pushes], computed)
+            assert progress is not None, "they are sharded"
+            return push([dataclasses.replace(one, progress=(progress,)) for one in pushes], computed)
 
         return pushed
 
@@ -71,7 +72,7 @@ class Sharding(StepPart):
         def updated(given: ToUpdate) -> Updated:
             count = self.assigned.count
             self._progress |= {push.ps: ShardProgress(push.ps, count) for push in given.received if push.vectors}
-            made = update(dataclasses.replace(given, progress=self._progress))
+            made = update(given.with_shard_parts(self._progress))
             variables = [on_ps.progress for on_ps in self._progress.values()]
             seats = self._spec.replica.count if self.assigned.reader.is_endless else 0
             event_cuts = [EventCutTable(count)] if job.save_event_secs else []

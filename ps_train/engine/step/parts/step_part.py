@@ -31,7 +31,7 @@ from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.engine.updates.modes.base import Replica, StepOps
-from ps_train.engine.updates.shards.shard_progress import ShardProgress
+from ps_train.engine.updates.modes.shard_part import ShardPart
 from ps_train.engine.variables.plan import Slice
 from ps_train.engine.variables.variables import CheckpointEntry
 
@@ -68,15 +68,22 @@ class ToUpdate:
       received: the push, as each ps receives it.
       rules: the optimizers.
       global_step: the variable.
+      variables: slice name to variable of the model.
       rate_divisors: functions of an update's examples; each gives a divisor of its learning rate.
-      progress: ps to the examples that were used, under dynamic sharding.
+      shard_parts: ps to what features add there, inside its lock.
     """
 
     received: list[ReceivedPush]
     rules: OptimizerFactory
     global_step: Any
+    variables: Mapping[str, Any]
     rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
-    progress: Mapping[int, ShardProgress] = dataclasses.field(default_factory=dict)
+    shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
+
+    def with_shard_parts(self, added: Mapping[int, ShardPart]) -> ToUpdate:
+        """Returns the same with a further part on some ps."""
+        parts = {ps: [*self.shard_parts.get(ps, ()), part] for ps, part in added.items()}
+        return dataclasses.replace(self, shard_parts={**self.shard_parts, **parts})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
-from ps_train.engine.updates.modes.staleness import BINS
 from ps_train.engine.updates.modes.token_gate import NEVER
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
@@ -41,7 +42,9 @@ class Asynchronous(UpdateMode):
         super().__init__(may_be_empty)
         self._max_steps, self._rules = max_steps, rules
 
-    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+    def build(
+        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+    ) -> StepOps:
         """Adds updates that each ps applies as soon as a push arrives."""
         return self._build(shards, received, replica, gated=True)
 
@@ -82,34 +85,24 @@ class Asynchronous(UpdateMode):
         accepted = [found for rule in self._rules if (found := rule.accepts(staleness)) is not None]
         wanted = header.examples > 0 if self.may_be_empty else None
         # The other ps do not know the global step: an update that they still make belongs to a job at its end.
-        is_open = update_count < self._max_steps if shard.ps == 0 else None
-        is_next = shard.progress.is_next(push.progress) if shard.progress is not None else None
-        conditions = [*accepted, *(condition for condition in (wanted, is_open, is_next) if condition is not None)]
+        is_open = [update_count < self._max_steps] if shard.ps == 0 else []
+        verdicts = [part.judge(push) for part in shard.parts]
+        conditions = [*accepted, *([] if wanted is None else [wanted]), *is_open]
+        conditions += [condition for verdict in verdicts for condition in verdict.used_if]
         only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
         divisors = [found for rule in self._rules if (found := rule.lr_divisor(staleness)) is not None]
         lr_divisor = functools.reduce(operator.mul, divisors) if divisors else None
         with tf.control_dependencies([staleness]):
-            updated = shard.update(gradients, header, only_if, lr_divisor, push.state.by_slice())
-            done = [updated, *self._advance(shard, push, is_next, is_open)]
-        if shard.counters is not None:
-            applied = tf.cast(True if only_if is None else only_if, tf.int64)
-            where = [[tf.constant(replica.index, tf.int64), tf.minimum(staleness, BINS - 1)]]
-            done.append(shard.counters.staleness.scatter_nd_add(where, [applied]).op)
-            done.append(shard.counters.skipped.assign_add(tf.cast(header.skipped, tf.int64), read_value=False))
-            kept = accepted if is_next is None else [*accepted, is_next | push.is_nothing()]
-            if kept:
-                late = tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)
-                done.append(shard.counters.dropped.assign_add(late, read_value=False))
-        return done
-
-    @staticmethod
-    def _advance(
-        shard: ParameterShard, push: ReceivedPush, is_next: tf.Tensor | None, is_open: Any
-    ) -> list[tf.Operation]:
-        """Counts examples as used even where their gradient is left out: it would be left out again every time."""
-        if shard.progress is None:
-            return []
-        return [shard.progress.advance(push.progress, is_next if is_open is None else is_next & is_open)]
+            updated = shard.update(gradients, Update(header, push.state.by_slice()), only_if, lr_divisor)
+            done = [updated, *(op for verdict in verdicts for op in verdict.ended(is_open))]
+        kept = [*accepted, *(condition for verdict in verdicts for condition in verdict.kept_if)]
+        counts = Counts(
+            replica.index,
+            tf.cast(header.skipped, tf.int64),
+            [tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)] if kept else [],
+            [(staleness, tf.cast(True if only_if is None else only_if, tf.int64))],
+        )
+        return [*done, *(op for part in shard.parts for op in part.counted(counts))]
 
 
 def _push_counter(ps: int, replicas: int) -> Any:

@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Task
-from ps_train.engine.transport.received_push import Header, ReceivedPush
+from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
-from ps_train.engine.updates.shards.shard_progress import ShardProgress
+from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import ps_device
 
 
@@ -33,9 +33,7 @@ class ParameterShard:
         scalar or None).  It returns the operation that applies the optimizers to all of them.
       update_count: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
-      counters: the run's counters, on ps 0; None elsewhere.
-      values: slice name to variable, on this ps.
-      progress: the examples that were used; None without dynamic sharding.
+      parts: what features add, inside the ps's lock.
       rate_divisors: functions of an update's examples that give further divisors of its learning rate.
     """
 
@@ -43,49 +41,32 @@ class ParameterShard:
     apply: Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]
     update_count: tf.Variable
     version: tf.Tensor
-    counters: RunCounters | None = None
-    values: Mapping[str, tf.Variable] = dataclasses.field(default_factory=dict)
-    progress: ShardProgress | None = None
+    parts: Sequence[ShardPart] = ()
     rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
 
     def update(
         self,
         gradients: Mapping[str, tf.Tensor],
-        header: Header,
+        update: Update,
         only_if: tf.Tensor | None = None,
         lr_divisor: tf.Tensor | None = None,
-        state: Mapping[str, tf.Tensor] | None = None,
-        state_if: tf.Tensor | None = None,
     ) -> tf.Operation:
         """Applies gradients and counts the update.
 
         Args:
           gradients: slice name to gradient.
-          header: header of the push, or of the round.
+          update: what the parts of the shard get.
           only_if: bool scalar; the update is skipped where it is false.  None: the update is always made.
           lr_divisor: float32 scalar that divides the learning rate; None: 1.
-          state: slice name to a value that the model has assigned.
-          state_if: bool scalar; `state` is assigned where it is true.  None: `state` is always assigned.
         """
-
-        def assign() -> tf.Operation:
-            return tf.group(
-                *[self.values[name].assign(value, read_value=False) for name, value in (state or {}).items()]
-            )
-
         for divisor in self.rate_divisors:
-            own = divisor(header.examples)
+            own = divisor(update.header.examples)
             lr_divisor = own if lr_divisor is None else own * lr_divisor
 
         def do() -> tf.Operation:
             with tf.control_dependencies([self.apply(gradients, lr_divisor)]):
                 done = [self.update_count.assign_add(1, read_value=False)]
-                if state:
-                    done.append(assign() if state_if is None else v1.cond(state_if, assign, tf.no_op))
-                if self.counters is not None:
-                    examples = tf.cast(header.examples, tf.float64)
-                    done.append(self.counters.examples.assign_add(examples, read_value=False))
-                return tf.group(*done)
+                return tf.group(*done, *(op for part in self.parts for op in part.updated(update)))
 
         return do() if only_if is None else v1.cond(only_if, do, tf.no_op)
 
@@ -202,11 +183,14 @@ class UpdateMode(abc.ABC):
         return versions
 
     @abc.abstractmethod
-    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+    def build(
+        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+    ) -> StepOps:
         """Adds this mode's operations to the graph.
 
         Args:
           shards: one for each ps.
           received: the push, as each ps received it.
           replica: the replica that makes the step.
+          counters: the run's counters, for what is counted outside of locks.
         """

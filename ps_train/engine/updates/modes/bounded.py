@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.asynchronous import Asynchronous
 from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepOps
@@ -89,11 +90,11 @@ class Bounded(Asynchronous):
         self._started_at = now_on_ps([])
         return super().read_versions(update_counts, replica)
 
-    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+    def build(
+        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+    ) -> StepOps:
         """Adds updates as `Asynchronous` does, and the gate where a replica that is too far ahead waits."""
         ops = self._build(shards, received, replica, gated=False)  # every step passes _CLOCKS_MUTEX
-        counters = shards[0].counters
-        assert counters is not None, "they are on ps 0"
         with tf.device(ps_device(0)):
             self._gate = TokenGate("ps_train/turnstile", replica.count)
             state = np.array([replica.each(1, 0), [0] * replica.count], np.int64)

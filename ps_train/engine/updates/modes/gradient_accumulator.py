@@ -78,13 +78,16 @@ class GradientAccumulator:
         }
         return means | (self._rows.mean(weight) if self._rows else {}), header
 
-    def state(self) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+    def state(self) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
         """Returns the model's own state of this round.
 
         Returns:
-          Slice name to the value that the model has assigned; and whether there is any (bool scalar, None: never).
+          Slice name to the value that the model has assigned; and whether there is any (bool scalar), in a list.
         """
-        return self._state.values() if self._state else ({}, None)
+        if self._state is None:
+            return {}, []
+        values, is_there = self._state.values()
+        return values, [is_there]
 
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:

@@ -32,8 +32,8 @@ from ps_train.engine.updates.modes.quorum import (
     Decision,
     RoundState,
 )
+from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.token_gate import TokenGate
-from ps_train.engine.updates.shards.shard_progress import RoundProgress
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -71,9 +71,7 @@ class RoundShard:
         with tf.device(ps_device(shard.ps)):
             self._sums = GradientAccumulator(f"ps_train/sums_{shard.ps}", received, replica)
             self._gate = TokenGate(f"ps_train/turnstile_{shard.ps}", replica.count)
-            self._progress = (
-                RoundProgress(shard.progress, shard.ps, replica.index, replica.count) if shard.progress else None
-            )
+            self._parts = [one for part in shard.parts for one in part.in_round(replica.index, replica.count)]
             self._state = v1.get_variable(
                 f"ps_train/round_state_{shard.ps}", initializer=state, trainable=False, use_resource=True
             )
@@ -92,8 +90,8 @@ class RoundShard:
             means, header = self._sums.mean()
             state, has_state = self._sums.state()
             only_if = header.examples > 0 if may_be_empty else None
-            updated = self._shard.update(means, header, only_if, state=state, state_if=has_state)
-            return tf.group(updated, *([self._progress.finish()] if self._progress else []))
+            updated = self._shard.update(means, Update(header, state, has_state), only_if)
+            return tf.group(updated, *(part.finish() for part in self._parts))
 
         return v1.cond(over, do, tf.no_op)
 
@@ -108,7 +106,7 @@ class RoundShard:
         """Begins with that round (int64 scalar) as at the first start."""
 
         def body() -> tuple[list[tf.Operation], None]:
-            begin = [self._round.assign(round, read_value=False), *([self._progress.clear()] if self._progress else [])]
+            begin = [self._round.assign(round, read_value=False), *(part.clear() for part in self._parts)]
             state = self._state.assign(self._initial_state, read_value=False)
             return [*begin, state, self._gate.release_all()], None
 
@@ -130,15 +128,16 @@ class RoundShard:
         Returns:
           The operations, and whether the push was dropped (bool scalar).
         """
-        if self._progress is None:
-            return [self._sums.add(here, in_time, first)], late
-        accepted = self._progress.accepts(here.progress)
-        add = self._sums.add(here.masked_by(accepted), in_time, first)
-        note = self._progress.add(here.progress, accepted & in_time)
-        dropped = late | (in_time & ~accepted & ~here.is_nothing())
-        torn = tf.not_equal(here.header().torn, 0)
-        left_out = [self._progress.discard(here.progress, accepted & late & ~torn)] if self._discards else []
-        return [add, note, *left_out], dropped
+        push, dropped, noted = here, late, list[tf.Operation]()
+        for part in self._parts:
+            accepted = part.accepts(here)
+            push = push.masked_by(accepted)
+            noted.append(part.add(here, accepted & in_time))
+            dropped |= in_time & ~accepted & ~here.is_nothing()
+            if self._discards:
+                torn = tf.not_equal(here.header().torn, 0)
+                noted.append(part.discard(here, accepted & late & ~torn))
+        return [self._sums.add(push, in_time, first), *noted], dropped
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
         return v1.cond(waits, lambda: self._gate.wait(self._replica.index, until), tf.no_op)
@@ -275,10 +274,6 @@ class CoordinatorShard(RoundShard):
         return self._state.assign(tf.stack([state.membership, state.arrived]), read_value=False)
 
     def _count(self, header: Any, in_time: tf.Tensor, dropped: tf.Tensor) -> list[tf.Operation]:
-        counters = self._shard.counters
-        assert counters is not None, "they are on ps 0, which is the first"
         skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
-        return [
-            counters.skipped.assign_add(skipped, read_value=False),
-            counters.dropped.assign_add(tf.cast(dropped, tf.int64), read_value=False),
-        ]
+        counts = Counts(self._replica.index, skipped, [tf.cast(dropped, tf.int64)])
+        return [op for part in self._shard.parts for op in part.counted(counts)]

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepLimit, StepOps, UpdateMode
 from ps_train.engine.updates.modes.follower_shard import FollowerShard
@@ -63,7 +64,9 @@ class Synchronous(UpdateMode):
         self._started_at = now_on_ps([])
         return super().read_versions(self._rounds, replica)
 
-    def build(self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica) -> StepOps:
+    def build(
+        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+    ) -> StepOps:
         """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
         self._backups.make()
@@ -76,8 +79,6 @@ class Synchronous(UpdateMode):
             FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty, discards) for pair in pushed[1:]
         ]
         train = [first.visit(), *[other.visit(first.push_decision) for other in others]]
-        counters = shards[0].counters
-        assert counters is not None, "they are on ps 0"
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].update_count.read_value()
         train.append(record(counters, replica.index, self._started_at, first.pushed_at, now_on_ps(train[:1])))

@@ -12,16 +12,20 @@ changes nothing, whichever worker sends it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.modes.shard_part import RoundPart, ShardPart, Verdict
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
 _NO_SHARD = -1
 
 
-class ShardProgress:
+class ShardProgress(ShardPart):
     """The cursors of all shards on one ps.
 
     Attributes:
@@ -32,6 +36,26 @@ class ShardProgress:
         self._ps = ps
         with tf.device(ps_device(ps)):
             self.progress = zeros_variable(f"ps_train/progress_{ps}", tf.int64, [shards])
+
+    def judge(self, push: ReceivedPush) -> Verdict:
+        """Returns that a push is used in its turn.
+
+        Its examples count as used even where its gradient is left out: it would be left out again every time.
+        """
+        (batch,) = push.progress
+        is_next = self.is_next(batch)
+
+        def ended(is_open: Sequence[tf.Tensor]) -> list[tf.Operation]:
+            only_if = is_next
+            for condition in is_open:
+                only_if &= condition
+            return [self.advance(batch, only_if)]
+
+        return Verdict([is_next], [is_next | push.is_nothing()], ended)
+
+    def in_round(self, replica: int, replicas: int) -> list[RoundPart]:
+        """Returns the batches of a round."""
+        return [RoundProgress(self, self._ps, replica, replicas)]
 
     def is_next(self, batch: tf.Tensor) -> tf.Tensor:
         """Returns whether a batch begins at its shard's cursor: bool scalar, false for a batch without a shard."""
@@ -51,7 +75,7 @@ class ShardProgress:
         return self.progress.scatter_nd_update(present[:, :1], present[:, 2]).op
 
 
-class RoundProgress:
+class RoundProgress(RoundPart):
     """The batches pushed to one ps in the current synchronous round, one for each replica.
 
     They count as used when the round ends.  Make the object on the ps's device.
@@ -70,18 +94,21 @@ class RoundProgress:
             f"ps_train/tickets_{ps}", initializer=self._none, trainable=False, use_resource=True
         )
 
-    def accepts(self, batch: tf.Tensor) -> tf.Tensor:
+    def accepts(self, push: ReceivedPush) -> tf.Tensor:
         """Returns whether this round uses a batch: its examples are unused, and no other replica has pushed them."""
+        (batch,) = push.progress
         taken = tf.reduce_any(tf.equal(self._batches.read_value()[:, 0], batch[0]))
         return self._shard_progress.is_next(batch) & ~taken
 
-    def add(self, batch: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
+    def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
         """Records this replica's batch if `only_if` (bool scalar, computed from `accepts`) is true."""
+        (batch,) = push.progress
         recorded = self._batches.read_value()
         return self._batches.assign(tf.where(self._is_own_row & only_if, batch, recorded), read_value=False)
 
-    def discard(self, batch: tf.Tensor, only_if: tf.Tensor) -> tf.Operation:
+    def discard(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
         """Counts a batch as used without an update, if `only_if` (bool scalar) is true; its examples are skipped."""
+        (batch,) = push.progress
         return self._shard_progress.advance(batch, only_if)
 
     def finish(self) -> tf.Operation:

@@ -1,0 +1,157 @@
+"""What a feature adds on one ps, inside the ps's lock.
+
+The update mode calls a part, because the mode has the lock, the rounds and the gates.  A mode without rounds calls
+`judge`, `updated` and `counted`; one with rounds has `in_round` in the place of `judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.transport.received_push import Header, ReceivedPush
+from ps_train.engine.updates.counters.run_counters import RunCounters
+from ps_train.engine.updates.modes.staleness import BINS
+
+
+def _nothing(is_open: Sequence[tf.Tensor]) -> list[tf.Operation]:
+    return []
+
+
+class Verdict(NamedTuple):
+    """What a part finds about a push.
+
+    Attributes:
+      used_if: bool scalars; the gradient is used where all of them are true.
+      kept_if: bool scalars; the gradient counts as dropped unless all of them are true.
+      ended: function of further conditions (bool scalars); makes the operations that follow, whether the gradient was
+        used or not.
+    """
+
+    used_if: Sequence[tf.Tensor] = ()
+    kept_if: Sequence[tf.Tensor] = ()
+    ended: Callable[[Sequence[tf.Tensor]], list[tf.Operation]] = _nothing
+
+
+class Update(NamedTuple):
+    """An update.
+
+    Attributes:
+      header: header of the push, or of the round.
+      state: slice name to a value that the model has assigned.
+      state_if: a bool scalar, whether `state` is of this update; empty: it always is.
+    """
+
+    header: Header
+    state: Mapping[str, tf.Tensor] = {}
+    state_if: Sequence[tf.Tensor] = ()
+
+
+class Counts(NamedTuple):
+    """What is counted of a push.
+
+    Attributes:
+      replica: index of the replica that pushes.
+      skipped, dropped: int64 scalars, as in `RunCounters`; `dropped` is empty where no push is dropped.
+      staleness: the staleness of its gradient, and 1 if it was used; empty in modes without.
+    """
+
+    replica: int
+    skipped: tf.Tensor
+    dropped: Sequence[tf.Tensor] = ()
+    staleness: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
+
+
+class RoundPart:
+    """A part of a synchronous round on one ps; make it on the ps's device."""
+
+    def accepts(self, push: ReceivedPush) -> tf.Tensor:
+        """Returns whether the round uses a push (bool scalar); else it is added as an empty one."""
+        raise NotImplementedError
+
+    def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
+        """Records the replica's push if `only_if` (bool scalar) is true."""
+        raise NotImplementedError
+
+    def discard(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
+        """Ends a late push that is left out for good, if `only_if` (bool scalar) is true."""
+        raise NotImplementedError
+
+    def finish(self) -> tf.Operation:
+        """Ends the round."""
+        raise NotImplementedError
+
+    def clear(self) -> tf.Operation:
+        """Begins the round again."""
+        raise NotImplementedError
+
+
+class ShardPart:
+    """What a feature adds on one ps.  The methods of this class add nothing."""
+
+    def judge(self, push: ReceivedPush) -> Verdict:
+        """Returns whether a push is used."""
+        return Verdict()
+
+    def in_round(self, replica: int, replicas: int) -> list[RoundPart]:
+        """Returns the part of a round: none, or one.
+
+        Args:
+          replica: index of this replica.
+          replicas: number of replicas.
+        """
+        return []
+
+    def updated(self, update: Update) -> list[tf.Operation]:
+        """Returns the operations of an update that is made."""
+        return []
+
+    def counted(self, counts: Counts) -> list[tf.Operation]:
+        """Returns the operations that count a push, whether it is used or not."""
+        return []
+
+
+class RunCounting(ShardPart):
+    """The counters of the whole run, on ps 0."""
+
+    def __init__(self, counters: RunCounters) -> None:
+        self._counters = counters
+
+    def updated(self, update: Update) -> list[tf.Operation]:
+        """Counts the examples of an update."""
+        examples = tf.cast(update.header.examples, tf.float64)
+        return [self._counters.examples.assign_add(examples, read_value=False)]
+
+    def counted(self, counts: Counts) -> list[tf.Operation]:
+        """Counts staleness, and gradients that were left out."""
+        done = []
+        for staleness, applied in counts.staleness:
+            where = [[tf.constant(counts.replica, tf.int64), tf.minimum(staleness, BINS - 1)]]
+            done.append(self._counters.staleness.scatter_nd_add(where, [applied]).op)
+        done.append(self._counters.skipped.assign_add(counts.skipped, read_value=False))
+        return done + [self._counters.dropped.assign_add(one, read_value=False) for one in counts.dropped]
+
+
+class AssignedState(ShardPart):
+    """The state that a model assigns itself.
+
+    Args:
+      values: slice name to variable, on this ps.
+    """
+
+    def __init__(self, values: Mapping[str, tf.Variable]) -> None:
+        self._values = values
+
+    def updated(self, update: Update) -> list[tf.Operation]:
+        """Assigns the state that came with the update."""
+        if not update.state:
+            return []
+
+        def assign() -> tf.Operation:
+            pairs = update.state.items()
+            return tf.group(*[self._values[name].assign(value, read_value=False) for name, value in pairs])
+
+        return [v1.cond(condition, assign, tf.no_op) for condition in update.state_if] or [assign()]
