@@ -13,9 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
-from ps_train.config.job_values import described
+from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.ps_state import make_ps_state
@@ -86,8 +85,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
       ModelError: the model was not built as in its trace.
     """
     job, replica = spec.job, spec.replica
-    _check_accumulate(job, spec.variables)
-    _check_racks(spec)
+    _check_variables(job, spec.variables)
     update = make_update(job, replica.declared)
     with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
         state = make_ps_state(spec, update)
@@ -98,30 +96,7 @@ def build_train_step(spec: GraphSpec) -> TrainStep:
         return TrainStep(graph, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 
-def _check_accumulate(job: Job, variables: ModelVariables) -> None:
-    if job.accumulate > 1 and variables.tables():
-        raise ConfigError(
-            f"{described(job, 'accumulate')} is not possible with tables ({', '.join(variables.tables())}): "
-            "use accumulate=1 and a larger batch_size."
-        )
-
-
-def _check_racks(spec: GraphSpec) -> None:
-    """Refuses what a rack cannot add up: rows of tables, state that a step replaces, and sums below 32 bits."""
-    if spec.place is None:
-        return
-    variables = spec.variables
-    narrow = [
-        name for name in variables.with_gradient() if is_narrow(tf.as_dtype(variables.variables[name].spec.dtype))
-    ]
-    for names, what in (
-        (variables.tables(), "tables"),
-        (variables.state(), "variables that the model assigns itself"),
-        (narrow, "variables below 32 bits"),
-    ):
-        if names:
-            flag = "rack_file" if spec.job.rack_file else "rack"
-            raise ConfigError(
-                f"{described(spec.job, flag)} is not possible with {what} ({', '.join(list(names)[:3])}): "
-                "the workers of a rack push one sum of dense gradients; leave the racks out."
-            )
+def _check_variables(job: Job, variables: ModelVariables) -> None:
+    dtypes = {name: tf.as_dtype(variables.variables[name].spec.dtype) for name in variables.with_gradient()}
+    narrow = [name for name, dtype in dtypes.items() if is_narrow(dtype)]
+    refuse(job, tables=list(variables.tables()), assigned=list(variables.state()), narrow=narrow)
