@@ -8,5 +8,5 @@ must agree on them.  `Task` names one process of the job.  `ParsedFlags` is a `J
 each value, which errors name.
 
 It does not know what the values do.  A check of one value stands with its field, a check of several in
-`validation.py`.
+the table of `refusals.py`.
 """

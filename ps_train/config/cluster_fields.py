@@ -88,7 +88,6 @@ class ClusterFields:
         "Rack of this task.  The workers of a rack add up their gradients, and one of them pushes the sum.  slurm: the "
         "switch next to its node.  kubernetes: the node's label of --k8s_rack_label.",
         rack_or_none,
-        updates=("sync",),
     )
     k8s_rack_label: str = job_field(
         "topology.kubernetes.io/zone",
@@ -107,7 +106,6 @@ class ClusterFields:
         "",
         "cluster",
         "JSON file with the rack of each host, in the place of --rack at each worker.",
-        updates=("sync",),
     )
     ps_placement: str = job_field(
         "spread",

@@ -31,7 +31,6 @@ def job_field(
     shared: bool = False,
     common: bool = False,
     repeated: bool = False,
-    updates: tuple[str, ...] = (),
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
@@ -43,11 +42,10 @@ def job_field(
       shared: if True, every task of the job must have the same value.
       common: if True, --help shows the flag; otherwise only --helpfull.
       repeated: if True, each use of the flag adds one key=value.
-      updates: the update modes that the flag is for, which its help names first; empty for all.
     """
     metadata = {
-        "section": section, "help": f"{', '.join(updates)}: {help}" if updates else help, "check": check,
-        "shared": shared, "common": common, "repeated": repeated, "updates": updates,
+        "section": section, "help": help, "check": check,
+        "shared": shared, "common": common, "repeated": repeated,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 

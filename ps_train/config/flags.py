@@ -21,6 +21,7 @@ from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, 
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job, Task
 from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
+from ps_train.config.refusals import help_of
 from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers, from_tf_config, read_cluster_file
 from ps_train.config.verbs import VERBS
 
@@ -139,7 +140,7 @@ def help_text(full: bool) -> str:
         )
         allowed = field.metadata["check"].allowed
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
-        lines.append(f"  --{field.name}: {field.metadata['help']}{allowed}{shown}")
+        lines.append(f"  --{field.name}: {help_of(field)}{allowed}{shown}")
     lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
     if full:
         lines.append("\n--optimizer_arg takes, with these defaults:")
@@ -248,15 +249,14 @@ def _define() -> flags.FlagValues:
     """Defines all flags; numbers are texts here, because absl's errors about them are those of Python."""
     values = flags.FlagValues()
     for field in _ALL_FIELDS:
-        metadata = field.metadata
         if field.metadata["repeated"]:
-            flags.DEFINE_multi_string(field.name, [], metadata["help"], flag_values=values)
+            flags.DEFINE_multi_string(field.name, [], help_of(field), flag_values=values)
         elif kind_of(field) is tuple:
-            flags.DEFINE_list(field.name, [], metadata["help"], flag_values=values)
+            flags.DEFINE_list(field.name, [], help_of(field), flag_values=values)
         elif kind_of(field) is bool:
-            flags.DEFINE_bool(field.name, field.default, metadata["help"], flag_values=values)
+            flags.DEFINE_bool(field.name, field.default, help_of(field), flag_values=values)
         else:
-            flags.DEFINE_string(field.name, None, metadata["help"], flag_values=values)
+            flags.DEFINE_string(field.name, None, help_of(field), flag_values=values)
     return values
 
 

@@ -21,7 +21,7 @@ from ps_train.config.fields import check_fields, item_key, job_field, job_fields
 from ps_train.config.job_values import JobValues
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
 from ps_train.config.paths import LOCAL_PATHS, REMOTE_PATHS, local_path
-from ps_train.config.validation import validate_combinations
+from ps_train.config.refusals import refuse
 from ps_train.config.validators import at_least, one_of, optional
 
 JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
@@ -69,7 +69,7 @@ class Job(JobValues):
         check_fields(self, self.sources)
         if self.num_ps == 0:
             object.__setattr__(self, "ps_on_workers", True)
-        validate_combinations(self)
+        refuse(self)
         parse(self.inject_fault)
         self.model_arguments()
         self._check_optimizer_arguments()

@@ -14,7 +14,6 @@ from ps_train.config.wait_limits import WaitLimits, backup_workers, max_steps_ah
 OPTIMIZERS = tuple(ARGUMENTS)
 
 _UPDATES = ("async", "bounded", "sync")
-_OF_STALE_GRADIENTS = ("async", "bounded")
 _ON_NAN = ("stop", "skip")
 _FLOAT16 = "float16"
 _MOST_BATCHES = 1_000_000
@@ -74,7 +73,7 @@ class TrainingFields:
         shared=True,
     )
     shard_examples: int | None = job_field(
-        None, "data", "dynamic: examples in a shard. [up to 16 batches]", optional(at_least(1)), shared=True
+        None, "data", "examples in a shard. [up to 16 batches]", optional(at_least(1)), shared=True
     )
     shuffle_buffer: int = job_field(
         10_000, "data", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
@@ -115,7 +114,7 @@ class TrainingFields:
     prefetch_pulls: int = job_field(
         0,
         "training",
-        "async: steps to pull ahead; hides the network's delay and adds staleness.",
+        "steps to pull ahead; hides the network's delay and adds staleness.",
         one_of((0, 1)),
         shared=True,
     )
@@ -143,12 +142,11 @@ class TrainingFields:
         "wait.",
         backup_workers,
         shared=True,
-        updates=("sync",),
     )
     max_steps_ahead: int | str = job_field(
         1,
         "updates",
-        "bounded: steps that a worker may be ahead of the slowest live worker.  0..8: between 0 and 8, following the "
+        "steps that a worker may be ahead of the slowest live worker.  0..8: between 0 and 8, following the "
         "stragglers.",
         max_steps_ahead,
         shared=True,
@@ -159,14 +157,12 @@ class TrainingFields:
         "drop gradients with a larger staleness.",
         optional(at_least(0)),
         shared=True,
-        updates=_OF_STALE_GRADIENTS,
     )
     divide_lr_by_staleness: bool = job_field(
         False,
         "updates",
         "divide the learning rate of an update by its staleness.",
         shared=True,
-        updates=_OF_STALE_GRADIENTS,
     )
 
     l2: float = job_field(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)

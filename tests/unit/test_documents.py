@@ -8,6 +8,7 @@ import re
 import ps_train
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
+from ps_train.config.refusals import REFUSALS
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 ROOT = PACKAGE.parent
@@ -76,6 +77,13 @@ def test_every_flag_is_documented():
     text = "".join(page.read_text() for page in [ROOT / "README.md", *DOCS.glob("*.md")])
     undocumented = [f.name for f in job_fields(Job) if not re.search(rf"\b(--)?{f.name}\b", text)]
     assert undocumented == []
+
+
+def test_the_page_of_racks_has_every_flag_that_is_not_possible_with_them():
+    section = (DOCS / "UPDATES.md").read_text().partition("\n## Racks\n")[2]
+    names = {name for row in REFUSALS if "{racks}" in row.text for name in re.findall(r"{(\w+)}", row.text)}
+    flags = names & {field.name for field in job_fields(Job)}
+    assert len(flags) > 8 and [name for name in flags if f"`--{name}" not in section] == []
 
 
 def test_the_table_of_tuning_has_every_parameter_of_speed_and_result():

@@ -35,6 +35,7 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.flags import ParsedFlags, with_task
 from ps_train.config.job import Task
 from ps_train.config.job_values import described
+from ps_train.config.refusals import refuse
 
 __all__ = ["main"]
 
@@ -94,11 +95,7 @@ class RuleSource:
     def rules(self) -> Rules:
         """Returns the rules as they should be now; raises ConfigError if no task of the job is on this host."""
         job = self._parsed.job
-        if job.has_racks and not job.rack_port:
-            raise ConfigError(
-                f"{described(job, 'rack_file' if job.rack_file else 'rack')} is not possible with the firewall as it "
-                "is: the workers of a rack meet on a free port, which no rule can name; give the job a --rack_port."
-            )
+        refuse(job, firewall="the firewall")
         cluster = Cluster.of(job)
         tasks = cluster.tasks()
         before, self._known = self._known, {}

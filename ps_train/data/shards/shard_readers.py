@@ -19,6 +19,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.cluster.membership.job_diff import EXAMPLES
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
+from ps_train.config.refusals import refuse
 from ps_train.data.arrays import Arrays, Batched
 from ps_train.data.example_rows import count_of, gather_rows, one_row_of_zeros
 from ps_train.data.pipeline import DataSource, derived_seed
@@ -197,48 +198,25 @@ def reader_of(data: Any, job: Job) -> Reader:
     """
     seed = derived_seed(job.seed, "shards") if job.shuffle_buffer else None
     if isinstance(data, Arrays):
-        _check_no_event_cuts(data, job)
+        refuse(job, with_end=type(data).__name__)
         size = job.shard_examples or default_shard_size(len(data), job.max_batch_size)
         return ArraysReader(data, ShardLayout(len(data), size, seed))
     if not isinstance(data, Stream | tf.data.Dataset | Batched):
         raise wrong_data(data)
     if isinstance(data, UnboundedSource):
-        return _reader_of_partitions(data, job)
-    _check_no_event_cuts(data, job)
+        refuse(job, endless=data.name)
+        return PartitionReader(data)
+    refuse(job, with_end=type(data).__name__)
     pieces = data.pieces() if isinstance(data, Stream) else None
     if pieces is None:
         raise ConfigError(
             f"{described(job, 'sharding')} needs data with random access, but data() returned "
             f"{type(data).__name__}: return ps_train.Arrays or a Stream with pieces(), or use --sharding=static."
         )
-    if job.shard_examples is not None:
-        raise ConfigError(
-            f"{described(job, 'shard_examples')} is for Arrays, but data() returned {type(data).__name__}: "
-            "its pieces are the shards; leave shard_examples out."
-        )
+    refuse(job, in_pieces=type(data).__name__)
     if pieces.count == 0:
         raise no_examples(str(Split("train", job.data_dir)))
     return PiecesReader(pieces, seed)
-
-
-def _check_no_event_cuts(data: Any, job: Job) -> None:
-    if job.save_event_secs:
-        raise ConfigError(
-            f"{described(job, 'save_event_secs')} is for data without an end, but data() returned "
-            f"{type(data).__name__}: leave save_event_secs out."
-        )
-
-
-def _reader_of_partitions(source: UnboundedSource, job: Job) -> PartitionReader:
-    for name in ("epochs", "shard_examples"):
-        if getattr(job, name):
-            raise ConfigError(f"{described(job, name)} is for data that end, but data() returned {source.name}.")
-    if job.batch_sizes.is_range:
-        raise ConfigError(
-            f"{described(job, 'batch_size')} is not possible with {source.name}, whose batches are cut while it is "
-            "read: use one number."
-        )
-    return PartitionReader(source)
 
 
 def described_shards(job: Job, source: DataSource) -> dict[str, str]:

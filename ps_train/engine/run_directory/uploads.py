@@ -28,6 +28,7 @@ from ps_train.base import side_work
 from ps_train.base.console import human_secs
 from ps_train.base.errors import RefusedError, SaveError, one_line
 from ps_train.base.remote_files import RemoteDirectory
+from ps_train.base.sending import Sender
 from ps_train.base.whole_file import NEW
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
@@ -53,7 +54,7 @@ _LOOK_SECS = 1.0
 _EVENTS_SECS, _EVALUATIONS_SECS = 60.0, 10.0
 """Seconds between two uploads of an event file, and between two looks for the evaluator's."""
 
-_LONGEST_RETRY_SECS = 10.0
+_RETRY_SECS = 2.0, 10.0
 _SLOW_SECS = 30.0
 """Seconds after which an upload that does not end is told."""
 
@@ -254,7 +255,7 @@ class ChiefUploads:
 
 
 class Uploader:
-    """The thread that makes the rounds of uploads, and tries again after errors of the store.
+    """The rounds of uploads in a thread, which tries again after errors of the store.
 
     Args:
       url: the directory on the store, for lines about it.
@@ -263,13 +264,11 @@ class Uploader:
 
     def __init__(self, uploads: Uploads, url: str, on_lost: Callable[[RefusedError], None] = log.error) -> None:
         self._uploads, self._url, self.on_lost = uploads, url, on_lost
-        self._wanted = self._done = 0
-        self._changed, self._ended = threading.Condition(), False
         self._failing_since: float | None = None
         self._failure = ""
         self._lost: RefusedError | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True, name="uploads")
-        self._thread.start()
+        self._sender = Sender("uploads", self._send, self._has_failed, _LOOK_SECS, _RETRY_SECS)
+        self._sender.start()
 
     def flush(self, within_secs: float) -> None:
         """Waits until all that is in the spool now is on the store.
@@ -278,55 +277,32 @@ class Uploader:
           SaveError: the store has not taken it in that time.
           RefusedError: another process has taken the directory over.
         """
-        deadline = time.monotonic() + within_secs
-        with self._changed:
-            self._wanted += 1
-            wanted = self._wanted
-            self._changed.notify_all()
-            while self._done < wanted and self._lost is None:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    cause = self._failure or "it is slow"
-                    raise SaveError(
-                        f"{self._url} has not taken the last files within {human_secs(within_secs)} ({cause})"
-                    )
-                self._changed.wait(left)
+        if self._sender.flush(within_secs):
+            return
         if self._lost is not None:
             raise self._lost
+        cause = self._failure or "it is slow"
+        raise SaveError(f"{self._url} has not taken the last files within {human_secs(within_secs)} ({cause})")
 
     def close(self) -> None:
         """Begins no further round."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+        self._sender.close()
 
-    def _run(self) -> None:
-        pause = _LOOK_SECS
-        while True:
-            with self._changed:
-                if not self._ended and (self._wanted == self._done or pause > _LOOK_SECS):
-                    self._changed.wait(pause)
-                if self._ended or self._lost is not None:
-                    return
-                wanted = self._wanted
-            try:
-                with self._told_if_slow():
-                    self._uploads.round(wanted > self._done)
-            except RefusedError as error:
-                with self._changed:
-                    self._lost = error
-                    self._changed.notify_all()
-                self.on_lost(error)
-                return
-            except Exception as error:  # the packages have errors of their own
-                pause = min(2 * pause, _LONGEST_RETRY_SECS)
-                self._note_failure(one_line(error) or type(error).__name__)
-                continue
-            pause = _LOOK_SECS
-            self._note_success()
-            with self._changed:
-                self._done = wanted
-                self._changed.notify_all()
+    def _send(self, is_asked: bool) -> None:
+        with self._told_if_slow():
+            self._uploads.round(is_asked)
+        if self._failing_since is not None:
+            secs = time.monotonic() - self._failing_since
+            log.info("model_dir=%s takes files again, after %.0fs", self._url, secs)
+        self._failing_since, self._failure = None, ""
+
+    def _has_failed(self, error: Exception) -> bool:
+        if isinstance(error, RefusedError):
+            self._lost = error
+            self.on_lost(error)
+            return False
+        self._note_failure(one_line(error) or type(error).__name__)
+        return True
 
     @contextlib.contextmanager
     def _told_if_slow(self) -> Iterator[None]:
@@ -347,13 +323,6 @@ class Uploader:
                 "model_dir=%s takes no files (%s): checkpoints stay on this machine until it does; training goes on",
                 self._url, reason,
             )  # fmt: skip
-
-    def _note_success(self) -> None:
-        if self._failing_since is not None:
-            secs = time.monotonic() - self._failing_since
-            log.info("model_dir=%s takes files again, after %.0fs", self._url, secs)
-        self._failing_since, self._failure = None, ""
-        side_work.works("uploads", is_told=True)
 
 
 def _is_of_chief(name: str) -> bool:

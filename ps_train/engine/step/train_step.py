@@ -14,9 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
-from ps_train.config.job_values import described
+from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.order import parts_of
@@ -96,7 +95,7 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
       ModelError: the model was not built as in its trace.
     """
     job, replica = spec.job, spec.replica
-    _check_accumulate(job, spec.variables)
+    _check_variables(job, spec.variables)
     update = make_update(job, replica.declared)
     parts = parts_of(spec, update, features)
     pusher = replica
@@ -111,9 +110,7 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
         return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 
-def _check_accumulate(job: Job, variables: ModelVariables) -> None:
-    if job.accumulate > 1 and variables.tables():
-        raise ConfigError(
-            f"{described(job, 'accumulate')} is not possible with tables ({', '.join(variables.tables())}): "
-            "use accumulate=1 and a larger batch_size."
-        )
+def _check_variables(job: Job, variables: ModelVariables) -> None:
+    dtypes = {name: tf.as_dtype(variables.variables[name].spec.dtype) for name in variables.with_gradient()}
+    narrow = [name for name, dtype in dtypes.items() if is_narrow(dtype)]
+    refuse(job, tables=list(variables.tables()), assigned=list(variables.state()), narrow=narrow)

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from ps_train.base import side_work
 from ps_train.base.errors import PsTrainError, one_line
+from ps_train.base.sending import Sender
 from ps_train.observe.tracking.tracked_run import TrackedRun
 
 log = logging.getLogger(__name__)
@@ -131,37 +132,38 @@ class Tracking:
         send_secs: float = _SEND_SECS,
     ) -> None:
         self._tracker, self._name, self._findings = tracker, name, findings or Findings()
-        self._send_secs = send_secs
         self._points: collections.deque[Point] = collections.deque(maxlen=most_points)
         self._tags: dict[str, str] = {}
-        self._changed = threading.Condition()
+        self._lock, self._loaded = threading.Lock(), threading.Event()
         self._added = self._sent = 0
-        self._thread: threading.Thread | None = None
+        self._sender = Sender("tracking", self._send, self._has_failed, send_secs, (send_secs, _LONGEST_RETRY_SECS))
+        self._make_run: Callable[[], TrackedRun] | None = None
+        self._run: TrackedRun | None = None
         self._end: RunEnd | None = None
-        self._has_begun = self._is_told = self._is_over = self._is_refused = self._is_end_sent = False
-        self._is_abandoned = self._is_loaded = False
+        self._has_begun = self._is_told = self._is_refused = self._is_end_sent = self._is_abandoned = False
         self._health: dict[str, str] = {}
         self._evaluated: set[int] = set()
 
     def begin(self, make_run: Callable[[], TrackedRun]) -> None:
         """Starts the thread, once; `make_run` is called there."""
-        if self._tracker is None or self._thread is not None:
+        if self._tracker is None or self._make_run is not None:
             return
-        self._thread = threading.Thread(target=self._run, args=(self._tracker, make_run), daemon=True, name="tracking")
-        self._thread.start()
+        self._make_run = make_run
+        self._sender.start()
+        self._sender.flush(0)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Takes in a point; drops the oldest one if the queue is full."""
         if self._tracker is None or self._is_refused:
             return
-        with self._changed:
+        with self._lock:
             self._added += 1
             self._points.append(Point(step, dict(values), time.time()))
 
     def tag(self, name: str, text: str) -> None:
         """Takes in a text, such as the path of the export."""
         if self._tracker is not None:
-            with self._changed:
+            with self._lock:
                 self._tags[name] = text
 
     def end(self, state: str, files: Sequence[str] = (), within_secs: float = END_SECS) -> None:
@@ -172,17 +174,16 @@ class Tracking:
           files: paths of the files to keep with the run.
           within_secs: seconds to wait.
         """
-        if self._thread is None or self._end is not None:
+        if self._tracker is None or self._make_run is None or self._end is not None:
             return
-        with self._changed:
-            self._end = RunEnd(state, files)
-            self._changed.notify_all()
-            if state == "done":
-                self._changed.wait_for(lambda: self._is_loaded or self._is_over, _LOAD_SECS)
-            self._changed.wait_for(lambda: self._is_over, within_secs)
+        self._end = RunEnd(state, files)
+        if state == "done":
+            self._loaded.wait(_LOAD_SECS)
+        self._sender.flush(within_secs, is_last=True)
+        with self._lock:
             is_end_sent, lost = self._is_end_sent, self._added - self._sent
-            self._is_abandoned = not self._is_over
-        if self._is_abandoned and self._tracker is not None:
+            self._is_abandoned = not self._sender.is_over
+        if self._is_abandoned:
             self._tracker.abandon()
         if self._is_refused or (self._is_told and not self._has_begun):
             return  # the line that said so was enough
@@ -193,37 +194,12 @@ class Tracking:
         elif not is_end_sent:
             log.warning("track=%s: the end of the run was not sent", self._name)
 
-    def _run(self, tracker: Tracker, make_run: Callable[[], TrackedRun]) -> None:
-        run: TrackedRun | None = None
-        pause, retry = 0.0, self._send_secs / 2
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._end is not None, pause)
-                end = self._end
-            try:
-                if run is None:
-                    tracker.load()
-                    run = make_run()
-                    with self._changed:
-                        self._is_loaded = True
-                        self._changed.notify_all()
-                        end = self._end
-                self._send(tracker, run, end)
-                pause, retry = self._send_secs, self._send_secs / 2
-                side_work.works("tracking", is_told=True)
-            except RefusedRunError as error:
-                self._tell(f"{_short(error)}; this run is not tracked")
-                with self._changed:
-                    self._is_refused, end = True, RunEnd("", ())
-                    self._points.clear()
-            except Exception as error:  # each library has errors of its own
-                retry = pause = min(2 * retry, _LONGEST_RETRY_SECS)
-                self._tell(f"{_short(error)}; training goes on")
-            if end is not None:
-                with self._changed:
-                    self._is_over = True
-                    self._changed.notify_all()
-                return
+    def _has_failed(self, error: Exception) -> bool:
+        self._is_refused = isinstance(error, RefusedRunError)
+        if self._is_refused:
+            self._points.clear()
+        self._tell(f"{_short(error)}; {'this run is not tracked' if self._is_refused else 'training goes on'}")
+        return not self._is_refused
 
     def _tell(self, text: str) -> None:
         log.debug("track=%s", self._name, exc_info=True)
@@ -232,8 +208,22 @@ class Tracking:
             self._is_told = True
             log.warning("track=%s: %s", self._name, text)
 
-    def _send(self, tracker: Tracker, run: TrackedRun, end: RunEnd | None) -> None:
+    def _loaded_run(self, tracker: Tracker) -> TrackedRun:
+        if self._run is None:
+            assert self._make_run is not None
+            try:
+                tracker.load()
+                self._run = self._make_run()
+            finally:
+                self._loaded.set()
+        return self._run
+
+    def _send(self, is_asked: bool) -> None:
         """Sends all that is there; with an end also that."""
+        tracker = self._tracker
+        if tracker is None or self._is_end_sent:
+            return
+        run, end = self._loaded_run(tracker), self._end  # it may have come while the library was imported
         if not self._has_begun:
             is_new = not run.kept_id(self._name)
             address = tracker.begin(run)
@@ -243,7 +233,7 @@ class Tracking:
                 log.info("track    %s", address)
         self._read_findings()
         while True:
-            with self._changed:
+            with self._lock:
                 points, tags = [*self._points][:_MOST_AT_ONCE], dict(self._tags)
             if not points and not tags:
                 break
@@ -254,7 +244,7 @@ class Tracking:
             self._is_end_sent = True
 
     def _remove(self, points: Sequence[Point], tags: Mapping[str, str]) -> None:
-        with self._changed:
+        with self._lock:
             self._sent += len(points)
             sent = {id(point) for point in points}  # the queue may have dropped some of them meanwhile
             while self._points and id(self._points[0]) in sent:

@@ -29,7 +29,8 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import FLAT, Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import AUTO_WEIGHTS, parse_weights
+from ps_train.config.refusals import refuse
+from ps_train.config.validators import parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.step.graph_spec import GraphSpec
@@ -141,10 +142,7 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     Raises:
       ModelError, ConfigError: as `prepare`; or the model makes other variables.
     """
-    if job.rack and not job.rack_file:
-        raise ConfigError(f"{described(job, 'rack')} is not possible with this program: use --rack_file.")
-    if job.ps_weights == AUTO_WEIGHTS:
-        raise ConfigError(f"{described(job, 'ps_weights')} is not possible with this program: give numbers.")
+    refuse(job, program="this program")
     with told_as_preparing(job, task):
         prepared = _checked(job, task, model, training_source(model, job), variables)
         topology = prepared.topology

@@ -16,11 +16,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import learning_rate_of, momentum_of
 from ps_train.config.codec_spec import TOP_K, parse_codec
 from ps_train.config.job import Job
-from ps_train.config.job_values import described
+from ps_train.config.refusals import refuse
 from ps_train.engine.transport.codecs.feedback import Momentum
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, optimizer_groups
 from ps_train.engine.variables.global_step import overriding_global_step
@@ -45,10 +44,7 @@ def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[
             if type(optimizer) is v1.train.MomentumOptimizer:
                 factor, use_nesterov = momentum_of(optimizer)
                 if not isinstance(factor, int | float):
-                    raise ConfigError(
-                        f"{described(job, 'push_codec')} is not possible with a momentum that is no number ({name}): "
-                        "use a number, or another codec."
-                    )
+                    refuse(job, momentum=name)
                 found[name] = Momentum(float(factor), bool(use_nesterov))
     return found
 

@@ -191,7 +191,7 @@ def test_a_store_that_fails_for_a_while_is_told_in_one_line_and_gets_the_newest_
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(module, "_LOOK_SECS", 0.01)
-    monkeypatch.setattr(module, "_LONGEST_RETRY_SECS", 0.05)
+    monkeypatch.setattr(module, "_RETRY_SECS", (0.02, 0.05))
     store = Store(url)
     spool, uploads = chief(store)
     uploader = Uploader(uploads, url)

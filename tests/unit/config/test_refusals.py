@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import string
+
 import pytest
 
 from ps_train.base.errors import ConfigError
+from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
+from ps_train.config.refusals import REFUSALS, help_of, refuse
 
 
 @pytest.mark.parametrize(
@@ -131,6 +135,26 @@ def test_ps_of_their_own_and_workers_that_leave_are_refused_where_the_workers_ho
     with pytest.raises(ConfigError) as caught:
         Job(**fields)
     assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("row", REFUSALS, ids=lambda row: row.text[:40])
+def test_each_row_names_flags_that_there_are(row):
+    names = {name for _, name, _, _ in string.Formatter().parse(row.text) if name}
+    flags = {field.name for field in job_fields(Job)}
+    assert names - flags <= {row.found, "racks", "ps_here", "min_batch_size"}
+
+
+def test_what_was_found_later_is_refused_by_the_same_table():
+    job = Job(accumulate=2)
+    refuse(job, tables=())
+    with pytest.raises(ConfigError, match=r"accumulate=2 is not possible with tables \(a, b, c\): use accumulate=1"):
+        refuse(job, tables=["a", "b", "c", "d"])
+
+
+def test_the_help_of_a_flag_begins_with_what_it_is_for():
+    helps = {field.name: help_of(field) for field in job_fields(Job)}
+    assert helps["max_staleness"] == "async, bounded: drop gradients with a larger staleness."
+    assert helps["seed"].startswith("Seed of")
 
 
 def test_no_ps_means_that_the_workers_hold_the_variables():
