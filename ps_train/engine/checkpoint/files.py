@@ -44,9 +44,9 @@ from ps_train.engine.run_directory.checkpoint_contents import (
     GLOBAL_STEP,
     LAYOUTS_KEY,
     RUN_KEY,
-    CheckpointValues,
     check_entries,
     read_kinds,
+    small_value,
 )
 from ps_train.engine.run_directory.cut_checkpoints import kept_steps
 from ps_train.engine.run_directory.glob_free import glob_free
@@ -79,7 +79,7 @@ def needed_checkpoint(model_dir: str) -> str:
 def saved_step(model_dir: str) -> int:
     """Returns the global step of the newest checkpoint; 0 if there is none."""
     checkpoint = newest_checkpoint(model_dir)
-    return max(0, CheckpointValues(checkpoint).global_step) if checkpoint else 0
+    return int(small_value(checkpoint, GLOBAL_STEP, 0)) if checkpoint else 0
 
 
 def prepare_directory(path: str) -> str:

@@ -174,11 +174,22 @@ def read_kinds(path: str) -> dict[str, Kind]:
         raise tf.errors.DataLossError(None, None, str(error)) from None
 
 
+def small_value(path: str, key: str, default: Any) -> Any:
+    """Returns a whole value of a checkpoint, by a reader without threads: this process may be forked afterwards.
+
+    Raises:
+      tf.errors.OpError, ValueError and others: the file is damaged, or not a checkpoint.
+    """
+    with glob_free(path) as readable:
+        reader = tf.train.load_checkpoint(readable)
+        return reader.get_tensor(key) if reader.has_tensor(key) else default
+
+
 def examples_of(path: str) -> float:
     """Returns the number of examples that a checkpoint was trained with; 0 if it does not tell."""
     try:
-        return float(CheckpointValues(path).read("ps_train/examples"))
-    except (DamagedCheckpointError, KeyError, *_READER_ERRORS):
+        return float(small_value(path, "ps_train/examples", 0.0))
+    except _READER_ERRORS:
         return 0.0
 
 

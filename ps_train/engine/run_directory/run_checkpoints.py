@@ -22,8 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.base.errors import DamagedCheckpointError
-from ps_train.engine.run_directory.checkpoint_contents import DAMAGED_ERRORS, RUN_KEY, CheckpointValues, read_kinds
+from ps_train.engine.run_directory.checkpoint_contents import DAMAGED_ERRORS, RUN_KEY, read_kinds, small_value
 from ps_train.engine.run_directory.glob_free import files_of_first_format, glob_free
 from ps_train.engine.run_directory.run_record import read_record
 
@@ -121,9 +120,9 @@ def is_whole(path: str) -> bool:
 @functools.lru_cache(256)
 def _run_of(path: str, version: Any) -> tuple[str, str]:
     try:
-        run_id, generation = (text.decode() for text in CheckpointValues(path).read(RUN_KEY))
+        run_id, generation = (text.decode() for text in small_value(path, RUN_KEY, [b"", b""]))
         return run_id, generation
-    except (DamagedCheckpointError, KeyError, *_ERRORS):
+    except _ERRORS:
         return "", ""
 
 
