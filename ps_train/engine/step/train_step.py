@@ -28,6 +28,7 @@ from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import StepOps
 from ps_train.engine.updates.modes.factory import make_update
+from ps_train.engine.variables.precision import is_narrow
 from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import on_worker

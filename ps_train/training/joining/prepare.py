@@ -34,7 +34,7 @@ from ps_train.config.validators import parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.rack import Rack
+from ps_train.engine.step.parts.rack import racks_of
 from ps_train.engine.step.towers import Towers, find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
@@ -110,10 +110,9 @@ def build_step(prepared: Prepared, plan: Plan, topology: Topology = FLAT) -> Bui
         device_of(task, prepared.cluster),
         prepared.towers,
     )
-    features = [] if topology.is_flat else [Rack(spec, topology.place(task))]
     gc_control.collect_if_disabled()  # the graphs of trace and check
     began = time.monotonic()
-    return BuiltStep(build_train_step(spec, features), time.monotonic() - began)
+    return BuiltStep(build_train_step(spec, racks_of(spec, topology, task)), time.monotonic() - began)
 
 
 def prepare(job: Job, task: Task, model: Model) -> Prepared:

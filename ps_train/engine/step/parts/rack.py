@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from ps_train.base.errors import ConfigError
-from ps_train.cluster.topology import RackPlace
-from ps_train.config.job_values import described
+from ps_train.cluster.topology import RackPlace, Topology
+from ps_train.config.job import Task
 from ps_train.engine.racks.rack_ops import RackOps
 from ps_train.engine.racks.rack_round import RackRound
 from ps_train.engine.step.backward import Computed
@@ -17,7 +16,6 @@ from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.step_part import MakeUpdate, Pull, Pulled, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.modes.base import Replica
-from ps_train.engine.variables.precision import is_narrow
 
 
 class Rack(StepPart):
@@ -29,16 +27,12 @@ class Rack(StepPart):
 
     Attributes:
       ops: after `update`, what members and aggregator run.
-
-    Raises:
-      ConfigError: the model has what a rack cannot add up.
     """
 
     ops: RackOps
     _round: RackRound
 
     def __init__(self, spec: GraphSpec, place: RackPlace) -> None:
-        _check(spec)
         self._place, self._replica, self._max_steps = place, spec.replica, spec.job.max_steps
 
     def pusher(self, replica: Replica) -> Replica:
@@ -77,20 +71,6 @@ class Rack(StepPart):
         return updated
 
 
-def _check(spec: GraphSpec) -> None:
-    """Refuses what a rack cannot add up: rows of tables, state that a step replaces, and sums below 32 bits."""
-    variables = spec.variables
-    narrow = [
-        name for name in variables.with_gradient() if is_narrow(tf.as_dtype(variables.variables[name].spec.dtype))
-    ]
-    for names, what in (
-        (variables.tables(), "tables"),
-        (variables.state(), "variables that the model assigns itself"),
-        (narrow, "variables below 32 bits"),
-    ):
-        if names:
-            flag = "rack_file" if spec.job.rack_file else "rack"
-            raise ConfigError(
-                f"{described(spec.job, flag)} is not possible with {what} ({', '.join(list(names)[:3])}): "
-                "the workers of a rack push one sum of dense gradients; leave the racks out."
-            )
+def racks_of(spec: GraphSpec, topology: Topology, task: Task) -> list[Rack]:
+    """Returns the part in a list, which is empty for a job without racks."""
+    return [] if topology.is_flat else [Rack(spec, topology.place(task))]
