@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ps_train.cluster.membership.liveness import PeerStates
+from ps_train.engine.step.parts.step_part import StepParts
 from ps_train.training.tasks.chief_training import ChiefTraining
 
 NONE, WAITING = PeerStates((), ()), PeerStates((), ("worker:1 on host-b, pid 42",))
@@ -61,7 +62,7 @@ def test_the_last_checkpoint_is_made_again_after_a_recovery(saved: int, has_reco
     chief: Any = types.SimpleNamespace(
         _snapshots=nothing,
         _saver=types.SimpleNamespace(poll=lambda: None, step=saved, is_of_session=not has_recovered),
-        step=types.SimpleNamespace(ps=types.SimpleNamespace(residuals=None)),
+        step=types.SimpleNamespace(parts=StepParts()),
         _listeners=types.SimpleNamespace(end=lambda session, step: None),
         _has_recovered=has_recovered,
     )
