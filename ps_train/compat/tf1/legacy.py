@@ -75,7 +75,7 @@ class NamesOfKeras:
 def _take_texts_as_sizes() -> None:
     """Lets sizes of convolutions and poolings be texts of numbers, such as flags, and whole floats."""
     convolution = importlib.import_module(f"{_KERAS}.src.layers.convolutional.base_conv").Conv
-    sizes = importlib.import_module(f"{_KERAS}.src.utils.conv_utils")
+    sizes: Any = importlib.import_module(f"{_KERAS}.src.utils.conv_utils")
     really, really_tuple = convolution.__init__, sizes.normalize_tuple
 
     @functools.wraps(really)
