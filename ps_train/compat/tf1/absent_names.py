@@ -10,7 +10,7 @@ import importlib.util
 import sys
 
 _INSTEAD = {
-    "contrib.slim": "pip install tf-slim tf-keras, or write the layers with tf.layers",
+    "contrib.slim": "pip install 'ps_train[compat]', or write the layers with tf.layers",
     "contrib.rnn": "use the cells of tf.nn.rnn_cell",
     "contrib.rnn.python": "use tf.layers.dense in place of _Linear, and the cells of tf.nn.rnn_cell",
     "contrib.tpu": "TPUs are not supported; use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
@@ -23,7 +23,7 @@ _INSTEAD = {
     "contrib.eager": "eager execution is not a part of graph programs; remove it",
     "contrib.estimator": "use tf.estimator; pip install 'ps_train[estimator]' adds heads and canned estimators",
     "contrib.feature_column": "use tf.feature_column",
-    "contrib.layers": "use tf.layers, tf.nn or tf.feature_column, or pip install tf-slim tf-keras",
+    "contrib.layers": "use tf.layers, tf.nn or tf.feature_column, or pip install 'ps_train[compat]'",
     **{
         f"contrib.layers.{old}": f"use tf.feature_column.{new}"
         for old, new in (
@@ -58,9 +58,9 @@ _INSTEAD = {
     "contrib.staging": "use tf.data, which reads ahead",
     "contrib.summary": "use tf.summary",
     "contrib.seq2seq": "write it in the script, with tf.nn.dynamic_rnn and the cells of tf.nn.rnn_cell",
-    "contrib.losses": "use tf.losses, or pip install tf-slim tf-keras",
-    "contrib.metrics": "use tf.metrics, or pip install tf-slim tf-keras",
-    "contrib.framework": "use tf.train or tf.get_variable, or pip install tf-slim tf-keras",
+    "contrib.losses": "use tf.losses, or pip install 'ps_train[compat]'",
+    "contrib.metrics": "use tf.metrics, or pip install 'ps_train[compat]'",
+    "contrib.framework": "use tf.train or tf.get_variable, or pip install 'ps_train[compat]'",
     "keras.utils.multi_gpu_model": "leave it out; the tasks of TF_CONFIG train together, and each uses its own GPUs",
     "keras.estimator": "build the layers in a model_fn, or describe the model as ps_train.Model",
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
@@ -77,7 +77,7 @@ _INSTEAD = {
 }
 """Advice by the begin of a name; the longest that fits counts."""
 
-_INSTALL = ", or pip install tf-slim tf-keras"
+_INSTALL = ", or pip install 'ps_train[compat]'"
 _CONTRIB = "write it in the script, with tf.nn, tf.layers and tf.get_variable"
 _USUAL = "look for its successor in the documentation of tf.compat.v1"
 

@@ -13,9 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import layers
+from ps_train.compat.tf1 import legacy
 from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
-from ps_train.compat.tf1.layer_variables import ZEROS, as_size
+from ps_train.compat.tf1.legacy import as_size
 
 __all__ = [
     "batch_norm",
@@ -107,7 +107,7 @@ _MODES = ("FAN_IN", "FAN_OUT", "FAN_AVG")
 _CUT = 0.87962566103423978
 """Standard deviation of a standard normal number within two deviations, as TensorFlow has it."""
 
-_XAVIER = xavier_initializer()
+_XAVIER, _ZEROS = xavier_initializer(), v1.zeros_initializer()
 
 
 def fully_connected(
@@ -118,7 +118,7 @@ def fully_connected(
     normalizer_params: Mapping[str, Any] | None = None,
     weights_initializer: Any = _XAVIER,
     weights_regularizer: Any = None,
-    biases_initializer: Any = ZEROS,
+    biases_initializer: Any = _ZEROS,
     biases_regularizer: Any = None,
     reuse: Any = None,
     variables_collections: Any = None,
@@ -191,7 +191,7 @@ def batch_norm(
     graph = v1.get_default_graph()
     before = graph.get_collection(v1.GraphKeys.UPDATE_OPS)
     with v1.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as inner:
-        outputs = layers.batch_normalization(
+        outputs = legacy.name("layers", "batch_normalization")(
             inputs,
             axis=1 if data_format == "NCHW" else -1,
             momentum=decay,
@@ -225,7 +225,7 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = No
       outputs_collections: that the outputs join.
       scope: of the operations.
     """
-    return _collected(layers.flatten(inputs, scope), outputs_collections)
+    return _collected(legacy.name("layers", "flatten")(inputs, scope), outputs_collections)
 
 
 def dropout(
@@ -248,7 +248,7 @@ def dropout(
       scope: of the operations.
       seed: of the mask.
     """
-    outputs = layers.dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope)
+    outputs = legacy.name("layers", "dropout")(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope)
     return _collected(outputs, outputs_collections)
 
 
@@ -288,7 +288,7 @@ def layer_norm(
         return v1.get_variable(name, shape, inputs.dtype, initializer, trainable=trainable, collections=collections)
 
     with v1.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
-        beta = variable("beta", ZEROS) if center else None
+        beta = variable("beta", _ZEROS) if center else None
         gamma = variable("gamma", v1.ones_initializer()) if scale else None
         mean, variance = tf.nn.moments(inputs, list(range(begin_norm_axis % rank, rank)), keepdims=True)
         epsilon = 1e-3 if inputs.dtype == tf.float16 else 1e-12

@@ -27,7 +27,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.graph_names import give_values_by_name
 from ps_train.base.private_tf import lock_additions
-from ps_train.compat.tf1 import layers, legacy, lost_names, mnist_input, mnist_network, old_names
+from ps_train.compat.tf1 import legacy, lost_names, mnist_input, mnist_network, old_names
 from ps_train.compat.tf1.absent_names import refusal, refuse_import
 from ps_train.compat.tf1.classic_modules import share_classes
 from ps_train.compat.tf1.contrib import ContribModule, make_contrib, public_names
@@ -353,7 +353,7 @@ def _nn() -> Any:
 
 
 def _layers() -> Any:
-    return ContribModule(f"{_NAME}.layers", public_names(layers), legacy.NamesOfKeras("layers"))
+    return ContribModule(f"{_NAME}.layers", {}, legacy.NamesOfKeras("layers"))
 
 
 def _examples() -> Any:

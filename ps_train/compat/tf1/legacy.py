@@ -20,6 +20,8 @@ from ps_train.base.private_tf import give_back_tensor
 _KERAS = "tf_keras"
 _HOME = f"{_KERAS}.api._v1.keras.__internal__.legacy"
 _SLIM = "tf_slim"
+INSTALL = "pip install 'ps_train[compat]'"
+"""Advice: this extra names both packages."""
 
 
 class NotInstalledError(AttributeError):
@@ -44,8 +46,8 @@ def name(module: str, name: str) -> Any:
     """
     if not is_installed():
         whole = f"tf.{'nn.' if module == 'rnn_cell' else ''}{module}.{name}"
-        raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: pip install tf-keras.")
-    _take_texts_as_filters()
+        raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: {INSTALL}.")
+    _take_texts_as_sizes()
     warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
 
@@ -70,17 +72,39 @@ class NamesOfKeras:
 
 
 @functools.cache
-def _take_texts_as_filters() -> None:
-    """Lets the number of filters of a convolution be the text of a number, such as a flag, as TensorFlow 1 does."""
+def _take_texts_as_sizes() -> None:
+    """Lets sizes of convolutions and poolings be texts of numbers, such as flags, and whole floats."""
     convolution = importlib.import_module(f"{_KERAS}.src.layers.convolutional.base_conv").Conv
-    really = convolution.__init__
+    sizes: Any = importlib.import_module(f"{_KERAS}.src.utils.conv_utils")
+    really, really_tuple = convolution.__init__, sizes.normalize_tuple
 
     @functools.wraps(really)
     def init(layer: Any, rank: int, filters: Any, *arguments: Any, **options: Any) -> None:
-        is_text = isinstance(filters, str) and filters.isdigit()
-        really(layer, rank, int(filters) if is_text else filters, *arguments, **options)
+        filters = as_size(filters, "filters") if isinstance(filters, str) else filters
+        really(layer, rank, filters, *arguments, **options)
 
-    convolution.__init__ = init
+    @functools.wraps(really_tuple)
+    def normalize_tuple(value: Any, n: int, name: str, *arguments: Any, **options: Any) -> Any:
+        each = value if isinstance(value, list | tuple) else [value] * n
+        return really_tuple([as_size(size, name) for size in each], n, name, *arguments, **options)
+
+    convolution.__init__, sizes.normalize_tuple = init, normalize_tuple
+
+
+def as_size(value: Any, name: str) -> int:
+    """Returns a size as an integer, as TensorFlow 1 does: "64" of a flag or a file is 64.
+
+    Args:
+      value: a number, or the text of one.
+      name: of the argument, for the error: `kernel_size`.
+
+    Raises:
+      ValueError: the value is neither.
+    """
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {value!r} is not a whole number") from None
 
 
 def slim(name: str = "", part: str = "") -> Any:
@@ -97,9 +121,9 @@ def slim(name: str = "", part: str = "") -> Any:
     if importlib.util.find_spec(_SLIM) is None:
         raise AttributeError(f"{_SLIM} is not installed")
     if not is_installed():
-        raise NotInstalledError("tf-slim needs tf-keras, which is not installed: pip install tf-keras.")
+        raise NotInstalledError(f"tf-slim needs tf-keras, which is not installed: {INSTALL}.")
     give_back_tensor()
-    _take_texts_as_filters()
+    _take_texts_as_sizes()
     # TensorFlow looks for the layer of batch normalization where tf-keras had it once.
     for module in ("", ".normalization"):
         found = importlib.import_module(f"{_KERAS}.src.legacy_tf_layers{module}")

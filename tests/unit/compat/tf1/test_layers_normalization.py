@@ -7,7 +7,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.compat.tf1 import layers
+from ps_train.compat.tf1.contrib import ContribModule
+from ps_train.compat.tf1.legacy import NamesOfKeras
+
+layers = ContribModule("tensorflow.layers", {}, NamesOfKeras("layers"))
 
 RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.normal(2.0, 3.0, size=(50, 4)).astype(np.float32)
@@ -65,8 +68,3 @@ def test_without_training_there_is_no_update(run):
     layers.batch_normalization(tf.constant(ROWS), center=False, scale=False)
     assert v1.get_collection(v1.GraphKeys.UPDATE_OPS) == []
     assert len(v1.global_variables()) == 2
-
-
-def test_what_is_not_supported_is_refused(run):
-    with pytest.raises(ValueError, match="renorm=True of batch_normalization is not supported"):
-        layers.batch_normalization(tf.constant(ROWS), renorm=True)
