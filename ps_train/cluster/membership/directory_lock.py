@@ -16,11 +16,11 @@ import logging
 import os
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 
 from ps_train.base.errors import ConfigError, RefusedError
+from ps_train.base.life_sign import LifeSign
 from ps_train.base.process_ids import host_identity, process_exited
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.base.untrusted import UntrustedError, read_text
@@ -84,9 +84,9 @@ class DirectoryLock:
         self.directory, self._path = directory, os.path.join(directory, NAME)
         self._text = new_task_status(task).to_json() + "\n"
         self._lease_secs = lease_secs
-        self._released, self._is_held = threading.Event(), False
+        self._is_held = False
         self._on_lost: Callable[[RefusedError], None] | None = None
-        self._beating: threading.Thread | None = None
+        self._sign = LifeSign("directory lock", self._beat, self._beat_secs)
 
     _errors: tuple[type[Exception], ...] = (OSError,)
     _look_secs = _LOOK_SECS
@@ -122,8 +122,7 @@ class DirectoryLock:
             else:
                 time.sleep(self._look_secs)
         self._is_held = True
-        self._beating = threading.Thread(target=self._beat, daemon=True, name="directory lock")
-        self._beating.start()
+        self._sign.start()
 
     def watch(self, on_lost: Callable[[RefusedError], None]) -> None:
         """Sets the function that is called, from another thread, if another process takes the lock over."""
@@ -131,9 +130,7 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Removes the file, unless it is another process's."""
-        self._released.set()
-        if self._beating is not None:
-            self._beating.join(_LAST_BEAT_SECS)  # its last beat must not make the file again
+        self._sign.stop(_LAST_BEAT_SECS)  # its last beat must not make the file again
         with contextlib.suppress(*self._errors):
             found = self._read()
             if self._is_held and found is not None and found[0] == self._text:
@@ -213,19 +210,18 @@ class DirectoryLock:
             return os.fstat(probe.fileno()).st_mtime
 
     def _beat(self) -> None:
-        while not self._released.wait(self._beat_secs):
-            with contextlib.suppress(*self._errors):  # the directory may have been removed, or be out of reach
-                found = self._read()
-                if self._released.is_set():
-                    return
-                if found is None:
-                    self._create()
-                elif found[0] == self._text:
-                    self._touch()
-                elif self._on_lost is not None:
-                    location = _location(_holder_of(found[0]))
-                    self._on_lost(RefusedError(f"model_dir={self.directory} was taken over by {location}"))
-                    return
+        with contextlib.suppress(*self._errors):  # the directory may have been removed, or be out of reach
+            found = self._read()
+            if self._sign.is_stopped:
+                return
+            if found is None:
+                self._create()
+            elif found[0] == self._text:
+                self._touch()
+            elif self._on_lost is not None:
+                self._sign.stop()
+                location = _location(_holder_of(found[0]))
+                self._on_lost(RefusedError(f"model_dir={self.directory} was taken over by {location}"))
 
 
 class _RemoteLock(DirectoryLock):

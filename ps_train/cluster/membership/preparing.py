@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import logging
-import threading
 from collections.abc import Iterator
 
 from ps_train.base.errors import PsTrainError
+from ps_train.base.life_sign import LifeSign
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.addresses.resolver import ClusterResolver
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable
@@ -31,25 +32,23 @@ _FIRST_SECS, _EVERY_SECS = 3.0, 2.0
 @contextlib.contextmanager
 def told_as_preparing(job: Job, task: Task) -> Iterator[None]:
     """Tells every ps that answers that this task lives, while the body runs; a ps that does not answer is left out."""
-    ended = threading.Event()
-    thread = threading.Thread(target=_tell, args=[job, task, ended], daemon=True, name="preparing")
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _tell(job: Job, task: Task, ended: threading.Event) -> None:
     status = dataclasses.replace(new_task_status(str(task)), state=TaskState.PREPARING)
     stores: dict[Address, KeyValueStore] = {}
-    resolver, secs = ClusterResolver(job), _FIRST_SECS
-    while not ended.wait(secs):
-        secs, status = _EVERY_SECS, dataclasses.replace(status, heartbeat=status.heartbeat + 1)
+    resolver, heartbeats = ClusterResolver(job), itertools.count(1)
+
+    def tell() -> None:
+        text = dataclasses.replace(status, heartbeat=next(heartbeats)).to_json()
         for address in resolver.current().ps:
             try:
                 check_reachable(address)
                 store = stores.get(address) or stores.setdefault(address, KeyValueStore(address.target, str(address)))
-                store.set(preparing_key(str(task)), status.to_json())
+                store.set(preparing_key(str(task)), text)
             except (NotReadyError, PsTrainError) as error:
                 log.debug("%s does not answer yet: %s", address, error)
+
+    sign = LifeSign("preparing", tell, _EVERY_SECS, _FIRST_SECS)
+    sign.start()
+    try:
+        yield
+    finally:
+        sign.stop()

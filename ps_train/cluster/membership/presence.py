@@ -24,6 +24,7 @@ from types import TracebackType
 
 from ps_train.base.console import human_secs
 from ps_train.base.errors import JobFailedError, LostTaskError, PsTrainError, UnreachableError
+from ps_train.base.life_sign import LifeSign
 from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable, retry_until
 from ps_train.cluster.membership.kv_store import BOARD, KeyValueStore
@@ -49,17 +50,20 @@ class Presence(abc.ABC):
         self._names = list(names)
         self._silent = set(range(len(names)))
         self._leaving: TaskState | None = None
-        self._stopped = threading.Event()
+        self._signs = [
+            LifeSign(f"heartbeat {name}", functools.partial(self._try_beat, index), HEARTBEAT_SECS, first_secs=0.0)
+            for index, name in enumerate(names)
+        ]
 
     def start(self) -> None:
         """Starts one daemon thread for each ps."""
-        for index, name in enumerate(self._names):
-            target, title = self._beat_until_stopped, f"heartbeat {name}"
-            threading.Thread(target=target, args=[index], daemon=True, name=title).start()
+        for sign in self._signs:
+            sign.start()
 
     def stop(self) -> None:
         """Ends the threads, for a process that goes on after its task."""
-        self._stopped.set()
+        for sign in self._signs:
+            sign.stop()
 
     @abc.abstractmethod
     def publish(self, index: int) -> None:
@@ -101,16 +105,14 @@ class Presence(abc.ABC):
             left = max(0.0, deadline - time.monotonic())
             threads[index].join(left if self.is_silent(index) else None)
 
-    def _beat_until_stopped(self, index: int) -> None:
-        while not self._stopped.is_set():
-            try:
-                self.beat(index)
-                self._silent.discard(index)
-            except PsTrainError as error:
-                self._silent.add(index)
-                if self.has_failed(index, error):
-                    return
-            self._stopped.wait(HEARTBEAT_SECS)
+    def _try_beat(self, index: int) -> None:
+        try:
+            self.beat(index)
+            self._silent.discard(index)
+        except PsTrainError as error:
+            self._silent.add(index)
+            if self.has_failed(index, error):
+                self._signs[index].stop()
 
 
 def _try_write(write: Callable[[int], object], index: int) -> None:

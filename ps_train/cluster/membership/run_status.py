@@ -21,6 +21,7 @@ import threading
 
 from ps_train.base import side_work
 from ps_train.base.errors import LostTaskError, PsTrainError, UnreachableError
+from ps_train.base.life_sign import LifeSign
 from ps_train.base.untrusted import as_record, parse_json, read_text
 from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.liveness import LivenessTracker
@@ -97,33 +98,33 @@ class StatusFile:
     def __init__(self, directory: str, holder: str, max_steps: int) -> None:
         self._directory, self._path = directory, os.path.join(directory, STATUS_FILE)
         self._status = Status(RunState.RUNNING, holder, max_steps)
-        self._ended, self._write_lock = threading.Event(), threading.Lock()
+        self._write_lock = threading.Lock()
+        self._sign = LifeSign("run status", self._beat, HEARTBEAT_SECS)
         self._is_stale = False
 
     def begin(self) -> None:
         """Writes that the run goes on, and touches the file from a thread."""
         self._write()
-        threading.Thread(target=self._beat, daemon=True, name="run status").start()
+        self._sign.start()
 
     def end(self, state: RunState, signum: int = 0, cause: str = "", config: bool = False) -> None:
         """Writes how the run ended, unless another chief has taken over the directory."""
-        self._ended.set()
+        self._sign.stop()
         found = read_status(self._directory)
         if found is None or found.status.holder == self._status.holder:
             self._status = dataclasses.replace(self._status, state=state, signum=signum, cause=cause, config=config)
             self._write()
 
     def _beat(self) -> None:
-        while not self._ended.wait(HEARTBEAT_SECS):
-            if self._is_stale:  # the file may say how another run has ended
-                self._write()
-                continue
-            try:
-                os.utime(self._path)  # works on a full disk
-            except FileNotFoundError:
-                self._write()
-            except OSError as error:
-                log.debug("%s cannot be touched: %s", self._path, error)
+        if self._is_stale:  # the file may say how another run has ended
+            self._write()
+            return
+        try:
+            os.utime(self._path)  # works on a full disk
+        except FileNotFoundError:
+            self._write()
+        except OSError as error:
+            log.debug("%s cannot be touched: %s", self._path, error)
 
     def _write(self) -> None:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.life_sign import LifeSign
 
 DEFAULT_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 
@@ -92,10 +94,11 @@ class SshProcess:
         self._stdin: int | None = os.dup(self._process.stdin.fileno())
         self._process.stdin.close()
         os.set_blocking(self._stdin, False)  # a connection that hangs must not stop the launcher
-        self._lock, self._is_over = threading.Lock(), threading.Event()
+        self._lock = threading.Lock()
         self.pid = self._process.pid
         self.returncode: int | None = None
-        threading.Thread(target=self._show_life, daemon=True).start()
+        self._sign = LifeSign("ssh", functools.partial(self._write, b"\n"), _ALIVE_SECS)
+        self._sign.start()
 
     @property
     def stdout(self) -> IO[str] | None:
@@ -136,17 +139,13 @@ class SshProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _show_life(self) -> None:
-        while not self._is_over.wait(_ALIVE_SECS):
-            self._write(b"\n")
-
     def _write(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(OSError):
             if self._stdin is not None:
                 os.write(self._stdin, line)
 
     def _close(self) -> None:
-        self._is_over.set()
+        self._sign.stop()
         with self._lock:
             if self._stdin is not None:
                 os.close(self._stdin)

@@ -10,12 +10,13 @@ stays, as a ps does, until every other training task has read the outcome of the
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-import threading
 from collections.abc import Iterator
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.life_sign import LifeSign
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
@@ -52,18 +53,11 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
     store = KeyValueStore(server.target, f"{ps} ({address})")
     store.set(records.IDENTITY, records.identity_of(job, ps).to_json())
     log.info("%s holds the variables of %s on %s", task, ps, address)
-    ended = threading.Event()
-    threading.Thread(target=_measure, args=(store, ended), daemon=True, name="hosted ps").start()
+    sign = LifeSign("hosted ps", functools.partial(send_telemetry, store, TelemetrySource()), HEARTBEAT_SECS, 0.0)
+    sign.start()
     try:
         yield server
     finally:
-        ended.set()
+        sign.stop()
         if records.OUTCOME in read_records(store, {}):
             wait_for_acknowledgements(store, {str(one) for one in cluster.replicas()} - {str(task)})
-
-
-def _measure(store: KeyValueStore, ended: threading.Event) -> None:
-    telemetry = TelemetrySource()
-    while not ended.is_set():
-        send_telemetry(store, telemetry)
-        ended.wait(HEARTBEAT_SECS)
