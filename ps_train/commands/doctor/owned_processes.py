@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from ps_train.base.children import start_text_child
 from ps_train.commands.launch.child_process import child_environment
 
 
@@ -46,16 +47,11 @@ class Children:
         """
         own = {name: value for name, value in environ.items() if name != "TF_CONFIG"}
         with self._lock:
-            process = subprocess.Popen(
+            process = start_text_child(
                 [sys.executable, "-m", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                child_environment(own, held),
                 stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                env=child_environment(own, held),
-                pass_fds=[] if held is None else [held],
-                start_new_session=True,  # Ctrl-C reaches only this process, which ends its children
+                inherited=[] if held is None else [held],
             )
             self._processes.append(process)
         return process

@@ -9,18 +9,17 @@ runs its own command.  Standard library only.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from ps_train.base.errors import EXIT_FAILED, signal_name
+from ps_train.base.children import signal_at_parents_end, start_text_child
+from ps_train.base.errors import EXIT_FAILED
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.fork import ForkedProcess, Process
 from ps_train.commands.launch.output import TaskOutput
@@ -28,8 +27,6 @@ from ps_train.config.job import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE
 
 PARENT_VARIABLE = "PS_TRAIN_FIT_PARENT"
 """Environment variable: process id of the call of `fit`."""
-
-_PR_SET_PDEATHSIG = 1  # sys/prctl.h
 
 
 def stop_with_parent() -> None:
@@ -53,12 +50,6 @@ def die_with_launcher() -> bool:
     signal_at_parents_end(signal.SIGKILL)  # also ends a stopped process
     threading.Thread(target=_end_with_stdin, daemon=True, name="launcher watch").start()
     return True
-
-
-def signal_at_parents_end(signum: int) -> None:
-    """Makes the kernel send this process a signal when its parent ends (Linux)."""
-    with contextlib.suppress(OSError, AttributeError):  # Linux
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
 
 
 def _end_with_stdin() -> None:
@@ -148,27 +139,10 @@ def start_process(
     inherited = [] if held is None else [held]
     if fork.can_fork():
         return ForkedProcess(work, environment, inherited)
-    return subprocess.Popen(
-        [sys.executable, "-m", *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=environment,
-        pass_fds=inherited,
-        start_new_session=True,  # Ctrl-C reaches only the launcher, which forwards it
-    )
+    return start_text_child([sys.executable, "-m", *command], environment, inherited=inherited)
 
 
 def child_environment(environ: Mapping[str, str], held: int | None) -> dict[str, str]:
     """Returns the environment of a child that ends with this process and takes over the port of `held`."""
     own = {**environ, WATCH_STDIN_VARIABLE: "1", "PYTHONUNBUFFERED": "1"}
     return own if held is None else {**own, HELD_PORT_VARIABLE: str(held)}
-
-
-def describe_exit(code: int) -> str:
-    """Returns a description of an exit code for the console; a negative code is a signal."""
-    if code < 0:
-        return f"was ended by signal {-code} ({signal_name(-code)})"
-    return f"failed with exit code {code}"

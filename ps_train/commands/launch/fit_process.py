@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from ps_train.base.children import start_child
 from ps_train.commands.launch.output import Lines
 from ps_train.commands.launch.progress_bar import ProgressBar
 from ps_train.commands.launch.supervisor import GRACE_SECS
@@ -46,14 +47,8 @@ def run_program(
     inherits = not quiet and sys.stdout is sys.__stdout__ and os.isatty(1)  # progress in place
     pipe = None if inherits else subprocess.DEVNULL if quiet else subprocess.PIPE
     sys.stdout.flush()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ps_train", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        env=dict(environ),
-        start_new_session=True,  # Ctrl-C reaches only this process, which stops the child
-    )
+    command = [sys.executable, "-m", "ps_train", *arguments]
+    process = start_child(command, environ, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     with _Interrupts() as interrupts, contextlib.closing(_Output(process, bar)) as output:
         try:
             output.forward(lambda: interrupts.count > 0)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 
+from ps_train.base.children import describe_exit
 from ps_train.base.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, human_secs, step_of
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.base.event_file import EventFile
-from ps_train.commands.launch.child_process import Child, describe_exit
+from ps_train.commands.launch.child_process import Child
 from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.restart_policy import RestartPolicy
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from ps_train.base.children import kill_group, start_child
 from ps_train.base.errors import EXIT_FAILED, exit_code_of_signal
 from ps_train.commands.launch.child_process import child_environment
 
@@ -39,14 +40,11 @@ def run(command: Sequence[str], timeout_secs: float) -> int:
     for signum in (*_ENDING, signal.SIGCHLD):
         signal.signal(signum, lambda got, frame: received.append(got))
     environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, env=child_environment(environ, None), start_new_session=True
-    )
+    process = start_child(command, child_environment(environ, None))
     try:
         _watch(process, wakeup, received, timeout_secs)
     finally:
-        with contextlib.suppress(OSError):  # also ends what the task has left behind
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)  # also ends what the task has left behind
     code = process.wait()
     return code if code >= 0 else exit_code_of_signal(-code)
 

@@ -15,11 +15,11 @@ import functools
 import os
 import shlex
 import signal
-import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from ps_train.base.children import kill_group, start_text_child
 from ps_train.base.errors import ConfigError
 from ps_train.base.life_sign import LifeSign
 
@@ -79,15 +79,7 @@ class SshProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C reaches only the launcher, which forwards it
-                text=True,
-                errors="replace",
-            )
+            self._process = start_text_child(command)
         except OSError as error:
             raise ConfigError(f"{command[0]} cannot be started ({error.strerror}): use another --ssh.") from None
         assert self._process.stdin is not None
@@ -128,16 +120,11 @@ class SshProcess:
         """Sends a signal to the task; SIGKILL ends all its processes and the connection."""
         if sig == signal.SIGKILL:
             self._close()
-            timer = threading.Timer(_KILL_SECS, self._kill)
+            timer = threading.Timer(_KILL_SECS, kill_group, [self.pid])  # also what ssh has started: a ProxyCommand
             timer.daemon = True
             timer.start()
         else:
             self._write(signal.Signals(sig).name.encode() + b"\n")
-
-    def _kill(self) -> None:
-        """Ends ssh and what it has started, such as a ProxyCommand."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
 
     def _write(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(OSError):

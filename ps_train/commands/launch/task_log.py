@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 
+from ps_train.base.children import start_child
 from ps_train.base.errors import ConfigError
 
 _CLOSE_SECS = 2.0
@@ -45,13 +46,7 @@ class TaskLog:
             # A FIFO without a reader is refused, and not waited for.
             os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666))
             for number in (1, 2):
-                copy = subprocess.Popen(
-                    ["tee", "-a", path],
-                    stdin=subprocess.PIPE,
-                    stdout=number,
-                    start_new_session=True,  # a signal for the task must not end its log
-                )
-                self._copies.append(copy)
+                self._copies.append(start_child(["tee", "-a", path], stdout=number))
         except OSError as error:
             raise ConfigError(
                 f"log_dir={directory}: {path} cannot be written ({error.strerror}): use another directory."

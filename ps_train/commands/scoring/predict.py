@@ -20,11 +20,11 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from ps_train.base.children import signal_at_parents_end
 from ps_train.base.command_parser import CommandParser, run_command, whole_number
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
 from ps_train.base.tf_import import import_quietly
-from ps_train.commands.launch.child_process import signal_at_parents_end
 from ps_train.config.paths import local_path
 from ps_train.saved.scoring.formats import FORMATS
 

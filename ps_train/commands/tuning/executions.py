@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ps_train.base.children import describe_exit, start_child
 from ps_train.base.console import Console
 from ps_train.base.errors import (
     EXIT_CONFIG,
@@ -42,7 +43,7 @@ from ps_train.base.errors import (
 from ps_train.base.process_ids import host_identity, process_exited, start_time
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
 from ps_train.base.whole_file import write_whole
-from ps_train.commands.launch.child_process import PARENT_VARIABLE, describe_exit, stop_with_parent
+from ps_train.commands.launch.child_process import PARENT_VARIABLE, stop_with_parent
 from ps_train.commands.launch.fork import ForkedProcess, can_fork
 from ps_train.commands.launch.output import TaskOutput
 from ps_train.commands.launch.supervisor import GRACE_SECS
@@ -87,14 +88,8 @@ class ProgramProcess:
             self._process: ForkedProcess | subprocess.Popen[bytes] = child
         else:
             with open(output, "ab") as file:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "ps_train", *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                    env=dict(environ),
-                    start_new_session=True,
-                )
+                command = [sys.executable, "-m", "ps_train", *arguments]
+                self._process = start_child(command, environ, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         self.pid = self._process.pid
 
     def let_begin(self) -> None:

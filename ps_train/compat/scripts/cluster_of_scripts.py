@@ -15,13 +15,14 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
+from ps_train.base.children import describe_exit
 from ps_train.base.console import Console
 from ps_train.base.deprecations import ALL, NONE
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET, import_tensorflow
 from ps_train.commands.launch import fork
-from ps_train.commands.launch.child_process import Child, describe_exit, start_process
+from ps_train.commands.launch.child_process import Child, start_process
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
 from ps_train.compat.scripts.script_flags import defined_flags, script_texts, task_flags, tf_config

@@ -19,6 +19,7 @@ import threading
 import time
 
 from ps_train.base import side_work
+from ps_train.base.children import start_text_child
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, SaveError, headline
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json
@@ -77,10 +78,7 @@ class DeltaWriter:
     def _started(self) -> subprocess.Popen[str]:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         environ = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            self._command, stdin=pipe, stdout=pipe, env=environ, text=True, errors="replace", start_new_session=True
-        )
+        return start_text_child(self._command, environ, stderr=None)
 
     def _tell_to_finish(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # it has died: the next one is told
