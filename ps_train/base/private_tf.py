@@ -65,6 +65,7 @@ RESOURCE_CODE = "tensorflow.python.ops.resource_variable_ops"
 The public API (`tf.Variable.from_proto`) makes the variable, and has no other way to the handle.
 """
 
+_LOWERED = "_lower_using_switch_merge"
 _GRADIENT_NAME = "_gradient_op_type"
 _CUSTOM_GRADIENT = b"CustomGradient-"
 _KERAS_NAMES = "keras.src.utils.naming"
@@ -84,6 +85,22 @@ def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None
     Public `tf.control_dependencies` applies only to operations that are made later.
     """
     op._add_control_inputs(before)
+
+
+def keep_whole(result: tf.Tensor) -> None:
+    """Keeps the condition of which a tensor is a result one node, which runs the function of one branch.
+
+    Else TensorFlow puts the nodes of all branches into the graph before it runs, where each takes part in every step.
+    A machine with GPUs keeps that: the node would run on the GPU, where not every operation of a branch can.  The
+    public API has no choice.
+    """
+    import tensorflow as tf
+
+    op = result.op
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    if op.type in ("If", "StatelessIf") and not tf.config.list_physical_devices("GPU"):
+        op._set_attr(_LOWERED, tf.compat.v1.AttrValue(b=False))
 
 
 @contextlib.contextmanager

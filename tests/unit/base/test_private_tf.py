@@ -74,6 +74,11 @@ def copies_have_their_colocation() -> bool:
         return private_tf.COLOCATION in tf.constant(0).op.node_def.attr
 
 
+def a_condition_says_how() -> bool:
+    result = v1.cond(v1.placeholder(tf.bool, []), lambda: tf.constant(1), lambda: tf.constant(2))
+    return "_lower_using_switch_merge" in result.op.inputs[0].op.node_def.attr
+
+
 def custom_gradients_are_marked() -> bool:
     @tf.custom_gradient
     def twice(x: tf.Tensor) -> Any:
@@ -171,6 +176,10 @@ SYMBOLS = [
         has("_unsafe_unfinalize", tf.Graph),
     ),
     Symbol("_add_control_inputs", "a refused call could consume a batch", has("_add_control_inputs", OPERATION)),
+    Symbol("_set_attr", "each step of a following codec runs nodes of all codecs", has("_set_attr", OPERATION)),
+    Symbol(
+        "_lower_using_switch_merge", "each step of a following codec runs nodes of all codecs", a_condition_says_how
+    ),
     Symbol("_gradient_op_type", "lost custom gradients are not noticed", custom_gradients_are_marked),
     Symbol("CustomGradient-", "lost custom gradients are not noticed", custom_gradients_are_marked),
     Symbol("capture", "an optimizer that touches whole tables is not refused", capture_gives_a_tensor_of_the_function),
@@ -423,6 +432,20 @@ class TestUse:
         hook = v1.train.CheckpointSaverHook("m", save_secs=5, scaffold=v1.train.Scaffold())
         assert private_tf.saver_hook_settings(hook) == ("m/model.ckpt", 5, None, None, ())
         assert private_tf.saver_hook_settings(saver_hook()).save_steps == 1
+
+    def test_a_condition_stays_one_node_where_it_is_kept_whole(self) -> None:
+        def nodes_that_ran(is_whole: bool) -> int:
+            with tf.Graph().as_default(), v1.Session() as session:
+                value = v1.placeholder(tf.float32, [])
+                result = v1.cond(value > 0, lambda: tf.exp(tf.tanh(value)), lambda: tf.sin(value))
+                if is_whole:
+                    private_tf.keep_whole(result)
+                options, metadata = v1.RunOptions(output_partition_graphs=True), v1.RunMetadata()
+                found = session.run(result, {value: -1.0}, options, metadata)
+                np.testing.assert_allclose(found, np.sin(-1.0), rtol=1e-6)
+                return sum(len(graph.node) for graph in metadata.partition_graphs)
+
+        assert nodes_that_ran(True) < nodes_that_ran(False)
 
     def test_a_custom_gradient_is_told_from_an_identity(self) -> None:
         custom = tf.grad_pass_through(tf.sin)(tf.constant(1.0))

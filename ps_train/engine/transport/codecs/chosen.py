@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import keep_whole
 from ps_train.engine.transport.codecs.codec import Codec
 from ps_train.engine.transport.codecs.wire import as_one, bytes_of, from_one, of_bytes
 
@@ -88,4 +89,9 @@ class Chosen(Codec):
 
 
 def _either(condition: tf.Tensor, one: _Branch, other: _Branch) -> _Branch:
-    return lambda: v1.cond(condition, one, other)
+    def chosen() -> tf.Tensor:
+        result = v1.cond(condition, one, other)
+        keep_whole(result)  # or the nodes of all codecs would be prepared, and take part in every step
+        return result
+
+    return chosen

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import keep_whole
 from ps_train.engine.transport.codecs.codec import Codec
 from ps_train.engine.variables.worker_state import local_variable
 
@@ -80,6 +81,7 @@ class ErrorFeedback:
         # Nothing to add and nothing to keep: four passes over the vector are saved.
         is_plain = exact & ~self._has_residual.read_value()
         *parts, done = v1.cond(is_plain, lambda: (*self._codec.encode(vector, seed), tf.constant(True)), with_residual)
+        keep_whole(done)
         return tuple(parts), done.op
 
     def _encoded(
