@@ -1,7 +1,7 @@
 """The duties of a worker and of the chief: the one place that makes them, in the one order that counts.
 
     role = Chief(prepared, joined, console)
-    role.agreed(agreed)                            # before the graph, which may take minutes to build
+    role.planned(plan, weights), role.agreed(agreed)    # before the graph, which may take minutes to build
     parts = role.parts(setting)                    # in the graph of the step
 
 The order of the list is that of all calls in the training thread, and of session hooks.  Why:
@@ -30,6 +30,7 @@ from ps_train.base.process_stats import instruction_set_line
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import PushCodec
 from ps_train.engine.step.parts.sharding import Sharding
+from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
@@ -57,6 +58,7 @@ from ps_train.training.duties.step_duties import (
 from ps_train.training.duties.user_hooks import UserHooks
 from ps_train.training.joining.agreement import Agreed
 from ps_train.training.joining.join import JoinedAsChief
+from ps_train.training.joining.measured_weights import MeasuredWeights
 from ps_train.training.joining.prepare import BuiltStep, Prepared, build_step
 from ps_train.training.joining.warm_starts import FoundWarmStart
 
@@ -84,6 +86,9 @@ class Parts:
 class Role(Protocol):
     """What a task is in its job: a worker, or the chief."""
 
+    def planned(self, plan: Plan, weights: MeasuredWeights) -> None:
+        """Takes in the placement of the variables."""
+
     def agreed(self, agreed: Agreed) -> None:
         """Takes in what the tasks have agreed on."""
 
@@ -106,6 +111,9 @@ class Worker:
         self._build: Callable[[Agreed], BuiltStep] = lambda agreed: (
             built if built is not None else build_step(prepared, agreed.plan, agreed.topology)
         )
+
+    def planned(self, plan: Plan, weights: MeasuredWeights) -> None:
+        """Does nothing: the chief shows it."""
 
     def agreed(self, agreed: Agreed) -> None:
         """Does nothing: the chief shows it."""
@@ -156,16 +164,20 @@ class Chief(Worker):
         super().__init__(prepared, built)
         self._prepared, self._joined, self._console, self._warm_start = prepared, joined, console, warm_start
 
-    def agreed(self, agreed: Agreed) -> None:
-        """Shows the plan, then the address of the status page."""
+    def planned(self, plan: Plan, weights: MeasuredWeights) -> None:
+        """Shows the plan, then the address of the status page, which serves from now on."""
         job = self._prepared.job
-        self._console.line(agreed.plan.table())
+        self._console.line(plan.table())
         if job.is_mixed:
             self._console.line(instruction_set_line(job.compute_dtype))
-        if agreed.weights.reason:
-            log.info("%s", agreed.weights.reason, extra=event("adapted"))
-        self._joined.observer.board.planned(agreed.plan, agreed.topology)
+        if weights.reason:
+            log.info("%s", weights.reason, extra=event("adapted"))
+        self._joined.observer.board.planned(plan, self._prepared.topology)
         self._joined.observer.start(self._console)
+
+    def agreed(self, agreed: Agreed) -> None:
+        """Shows the racks on the status page."""
+        self._joined.observer.board.planned(agreed.plan, agreed.topology)
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""

@@ -1,13 +1,14 @@
 """What all tasks of a job agree on before any of them builds its step: the job, the racks, the placement of variables.
 
-agreed = agree(prepared, joined)          # the training thread, once
-confirm(prepared, agreed, stores[0])      # in every session: a ps that was restarted has lost the records
+agreed = agree(prepared, joined, planned=role.planned)    # the training thread, once
+confirm(prepared, agreed, stores[0])                      # in every session: a restarted ps has lost the records
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ps_train.cluster.membership import records
@@ -41,8 +42,13 @@ class Agreed(NamedTuple):
     declared: int
 
 
-def agree(prepared: Prepared, joined: Joined) -> Agreed:
+def agree(prepared: Prepared, joined: Joined, planned: Callable[[Plan, MeasuredWeights], None]) -> Agreed:
     """Compares the job with the chief's, and finds what depends on other tasks.
+
+    Args:
+      prepared: the task.
+      joined: its connections.
+      planned: called with the plan as soon as it is made: the racks may be told minutes later.
 
     Raises:
       UnreachableError: the chief or a worker has not told its part in time.
@@ -54,6 +60,7 @@ def agree(prepared: Prepared, joined: Joined) -> Agreed:
         log.info("%s joined the job of the chief, %s", task, cluster.chief)
     weights = measured_weights(prepared, joined.stores, joined.resolver.current().ps)
     plan = plan_of(prepared.job, prepared.variables.specs(), cluster, prepared.topology, weights.weights)
+    planned(plan, weights)
     topology = found_racks(prepared, joined.stores)
     if topology.is_flat:
         return Agreed(plan, topology, weights, tuple(map(str, cluster.possible_replicas())), cluster.num_replicas)

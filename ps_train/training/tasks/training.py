@@ -86,7 +86,7 @@ class Training:
         """Agrees with the other tasks, and builds the graph of the step with all duties."""
         prepared, joined = self.prepared, self.joined
         job, task, cluster = prepared.job, prepared.task, prepared.cluster
-        agreed = agree(prepared, joined)
+        agreed = agree(prepared, joined, self._role.planned)
         server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus)
         self._role.agreed(agreed)
         step, secs = self._role.build(agreed)
