@@ -44,7 +44,8 @@ from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
 from ps_train.training.duties.outputs import Advising, Deltas, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
-from ps_train.training.duties.rounds import FlatRounds, RackRounds
+from ps_train.training.duties.rack_rounds import RackRounds
+from ps_train.training.duties.rounds import FlatRounds
 from ps_train.training.duties.saving import AwaitedSaves, Saving
 from ps_train.training.duties.step_duties import (
     Adapting,

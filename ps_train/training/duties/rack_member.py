@@ -20,7 +20,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -34,13 +33,14 @@ from ps_train.cluster.membership.membership import Membership
 from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.succession import NextAction, Succession, has_ended
 from ps_train.cluster.sessions.abandonable import BackgroundTask
-from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, SHORT_CALL, UNBOUNDED_CALL
+from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
 from ps_train.cluster.topology import rack_port_of
 from ps_train.config.job import Job
 from ps_train.engine.racks.rack_ops import RackOps
 from ps_train.observe.profile.step_parts import RACK
 from ps_train.training.duties.duty import Setting
+from ps_train.training.duties.rounds import was_removed
 
 log = logging.getLogger(__name__)
 
@@ -314,20 +314,3 @@ def rack_member_of(setting: Setting) -> RackMember:
 def leave_rack(session: v1.Session, ops: RackOps, rank: int) -> bool:
     """Removes a worker from the rounds of its rack until it makes a step again; returns whether it was possible."""
     return was_removed(session, ops.leave, {ops.leaver: rank}, f"the worker of rank {rank}")
-
-
-def was_removed(session: v1.Session, remove: Any, feeds: Mapping[Any, int], name: str) -> bool:
-    """Runs a removal from a round; returns False if a task that it needs is lost.
-
-    Args:
-      session: of the graph that has `remove`.
-      remove: the operation.
-      feeds: the index of what is removed, by its placeholder.
-      name: of what is removed, for the log.
-    """
-    try:
-        session.run(remove, feeds, options=SHORT_CALL)
-    except PS_LOST_ERRORS as error:
-        log.debug("%s could not be removed: %s", name, cause_of(error))
-        return False
-    return True

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from ps_train.cluster.topology import Topology
 from ps_train.engine.updates.modes.base import Removal
-from ps_train.training.duties.rounds import FlatRounds, RackRounds
+from ps_train.training.duties.rack_rounds import RackRounds
+from ps_train.training.duties.rounds import FlatRounds
 
 RACKS = Topology(
     ("a", "b"),
