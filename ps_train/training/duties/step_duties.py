@@ -41,7 +41,7 @@ class Confirming(Duty):
 
 
 class ScaledLoss(Duty):
-    """The loss scale of this task (`--loss_scale`)."""
+    """The loss scale of this task (`--compute_dtype=float16`)."""
 
     def __init__(self, scale: tf.Tensor, task: str) -> None:
         self._scale, self.hooks = scale, [LossScaleHook(scale, task)]
