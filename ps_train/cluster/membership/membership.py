@@ -69,11 +69,6 @@ class MembershipMonitor:
             self._absent = self._membership.absent
         return error
 
-    @property
-    def is_over(self) -> bool:
-        """True once too few workers remain."""
-        return self._is_over
-
     def care(
         self, remove: Callable[[int], bool], awaited: Callable[[], tuple[int, list[int]] | None], now: float
     ) -> None:

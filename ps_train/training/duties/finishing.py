@@ -119,6 +119,7 @@ class Finishing(Ending):
         self._user_hooks.close(session)
         board.finishing()
         summary = self._summary(session)
+        # A sum, because every duty settles.
         has_settled = sum(duty.settle(session) for duty in self._duties) > 0
         last = self._saving.save_last(session, summary.step, has_settled)
         summary = self._scored(summary, session)

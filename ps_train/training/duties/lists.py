@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ps_train.base.console import Console
@@ -109,9 +109,7 @@ class Worker:
     """
 
     def __init__(self, prepared: Prepared, built: BuiltStep | None = None) -> None:
-        self._build: Callable[[Agreed], BuiltStep] = lambda agreed: (
-            built if built is not None else build_step(prepared, agreed.plan, agreed.topology)
-        )
+        self._prepared, self._built = prepared, built
 
     def planned(self, plan: Plan, weights: MeasuredWeights) -> None:
         """Does nothing: the chief shows it."""
@@ -121,7 +119,7 @@ class Worker:
 
     def build(self, agreed: Agreed) -> BuiltStep:
         """Returns the graph of the replica."""
-        return self._build(agreed)
+        return self._built if self._built is not None else build_step(self._prepared, agreed.plan, agreed.topology)
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""
@@ -163,7 +161,7 @@ class Chief(Worker):
         built: BuiltStep | None = None,
     ) -> None:
         super().__init__(prepared, built)
-        self._prepared, self._joined, self._console, self._warm_start = prepared, joined, console, warm_start
+        self._joined, self._console, self._warm_start = joined, console, warm_start
 
     def planned(self, plan: Plan, weights: MeasuredWeights) -> None:
         """Shows the plan, then the address of the status page, which serves from now on."""

@@ -31,7 +31,7 @@ class OwnModel(Model):
     ) -> None:
         prepared = setting.prepared
         self._progressing, self._stores = progressing, joined.stores
-        self._is_partial, self._was_opened = prepared.job.recovery_mode == "partial", False
+        self._is_partial = prepared.job.recovery_mode == "partial"
         self._recovery = Recovery(
             job=prepared.job,
             stores=joined.stores,
@@ -48,14 +48,10 @@ class OwnModel(Model):
     def prepare(self, session: v1.Session) -> ModelState:
         """Initializes or restores the missing parts of the model."""
         found = ready_records(self._stores)
-        ready = self._recovery.prepare(session, found, self._progressing.step if self._was_opened else None)
+        ready = self._recovery.prepare(session, found, self._progressing.known_step)
         # What is restored whole is what the checkpoint holds; else a ps may have made updates since.
         is_restored = None in found and not self._is_partial
         return ModelState(ready, ready.step, any(found), any(found) and not is_restored)
-
-    def opened(self, session: v1.Session, start: Start) -> None:
-        """Knows from now on how far the training has come."""
-        self._was_opened = True
 
 
 class AwaitedModel(Model):

@@ -74,6 +74,11 @@ class Progressing(Duty):
         return self._hook.step
 
     @property
+    def known_step(self) -> int | None:
+        """The last global step that was seen; None before the first session."""
+        return self._hook.step if self._has_begun else None
+
+    @property
     def loss(self) -> float | None:
         """The last loss; None before the first step."""
         return self._hook.loss
