@@ -58,6 +58,11 @@ class PsTrainError(Exception):
         return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in super().__str__())
 
 
+def is_config(error: BaseException) -> bool:
+    """Returns True if the configuration was at fault, so that a restart cannot help."""
+    return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
+
+
 class ConfigError(PsTrainError):
     """The job's configuration is wrong; raised before any server starts."""
 

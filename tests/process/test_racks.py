@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.processes import free_ports
 from ps_train.base.errors import UnreachableError
-from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, aggregator_key, task_key
+from ps_train.cluster.membership.records import Aggregator, TaskStatus, aggregator_key, task_key
 from ps_train.config.job import Job
 from ps_train.training.duties.rack_member import RackMember
 from tests.process.test_status import address_of, get
@@ -177,18 +177,3 @@ def test_a_worker_that_cannot_reach_a_living_aggregator_gives_up_in_one_line() -
         "up the gradients of rack a: connection refused; open this port between the hosts of the rack (--rack_port "
         "gives it a number)."
     )
-
-
-def test_a_worker_that_stays_without_a_session_is_left_out() -> None:
-    statuses = [dataclasses.replace(task_status(), task=f"worker:{index}") for index in range(2)]
-    job = Job(rack="a", update="sync", heartbeat_timeout_secs=0.2, recovery_timeout_secs=0.5)
-    member = RackMember(job, "a", ("worker:0", "worker:1"), "worker:0", "h", 0, "me", Store(), lambda: False)
-    left: list[int] = []
-    member._remove = lambda rank: not left.append(rank)
-    for state in (TaskState.TRAINING, TaskState.RECOVERING):
-        end = time.monotonic() + 0.5
-        while time.monotonic() < end:
-            statuses = [dataclasses.replace(one, state=state, heartbeat=one.heartbeat + 1) for one in statuses]
-            member.update({task_key(one.task): one.to_json() for one in statuses})
-            time.sleep(0.02)
-        assert set(left) == (set() if state == TaskState.TRAINING else {1})

@@ -5,7 +5,7 @@
     file.end(RunState.STOPPED, signum=15)
 
     monitor = RunMonitor(job, time.monotonic())                   # in the evaluator
-    monitor.update(read_status(directory), time.monotonic())      # None: wait; a Status: how the run ended; an error
+    monitor.update(read_status(directory), time.monotonic())      # None: wait; a RunEnd: how the run ended
 
 A change of the file is a heartbeat, so clocks are not compared between machines.
 """
@@ -20,7 +20,16 @@ import os
 import threading
 
 from ps_train.base import side_work
-from ps_train.base.errors import LostTaskError, PsTrainError, UnreachableError
+from ps_train.base.errors import (
+    EXIT_CONFIG,
+    EXIT_DONE,
+    EXIT_FAILED,
+    JobFailedError,
+    LostTaskError,
+    PsTrainError,
+    UnreachableError,
+    exit_code_of_signal,
+)
 from ps_train.base.life_sign import LifeSign
 from ps_train.base.untrusted import as_record, parse_json, read_text
 from ps_train.base.whole_file import write_whole
@@ -61,6 +70,39 @@ class Status:
     signum: int = 0
     cause: str = ""
     config: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class RunEnd:
+    """How a run has ended for its evaluator.
+
+    Attributes:
+      status: the last contents of status.json.
+      silence: the error of a run that gives no sign of life; None where the status tells the end.
+    """
+
+    status: Status
+    silence: PsTrainError | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """True if the run ended by itself, and well."""
+        return self.silence is None and self.status.state not in (RunState.FAILED, RunState.STOPPED)
+
+    def exit_code(self) -> int:
+        """Returns 0 if the run is done, 128 + n if signal n stopped it.
+
+        Raises:
+          PsTrainError: the run failed, with the exit code of the job, or shows no sign of life.
+        """
+        if self.silence is not None:
+            raise self.silence
+        if self.status.state == RunState.FAILED:
+            prefix = "the job failed: "
+            error = JobFailedError(prefix + self.status.cause.removeprefix(prefix))
+            error.exit_code = EXIT_CONFIG if self.status.config else EXIT_FAILED
+            raise error
+        return exit_code_of_signal(self.status.signum) if self.status.state == RunState.STOPPED else EXIT_DONE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,16 +188,17 @@ class RunMonitor:
     Args:
       job: the evaluator's settings.
       now: seconds of a monotonic clock.
+      may_start_late: True to wait for the chief without an end.
     """
 
-    def __init__(self, job: Job, now: float) -> None:
-        self._job = job
+    def __init__(self, job: Job, now: float, may_start_late: bool = False) -> None:
+        self._job, self._may_start_late = job, may_start_late
         self._tracker = LivenessTracker()
         self._tracker.silent_secs("chief", None, now)
         self._was_read = self._alive = False
 
-    def update(self, found: StatusReading | None, now: float) -> Status | PsTrainError | None:
-        """Returns how the run ended, or an error if it gives no sign of life; None while it may go on."""
+    def update(self, found: StatusReading | None, now: float) -> RunEnd | None:
+        """Returns how the run ended; None while it may go on."""
         if self._tracker.has_changed("chief", found):
             self._alive = self._was_read
         silent_secs = self._tracker.silent_secs("chief", found, now)
@@ -163,7 +206,9 @@ class RunMonitor:
         status = found.status if found is not None else Status(RunState.RUNNING)
         if silent_secs <= self._allowed_silence_secs(status):
             return None
-        return status if status.state != RunState.RUNNING else self._silence_error()
+        if status.state != RunState.RUNNING:
+            return RunEnd(status)
+        return None if self._may_start_late and not self._alive else RunEnd(status, self._silence_error())
 
     def _allowed_silence_secs(self, status: Status) -> float:
         if not self._alive:

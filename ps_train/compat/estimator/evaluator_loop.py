@@ -13,15 +13,15 @@ import logging
 import time
 from collections.abc import Callable
 
-from ps_train.base.errors import PsTrainError, exit_code_of_signal
-from ps_train.cluster.membership.run_status import RunState, Status
+from ps_train.base.errors import exit_code_of_signal
+from ps_train.cluster.membership.run_status import RunEnd
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.evaluation import described
 from ps_train.compat.estimator.spec.calls import EstimatorLike
 from ps_train.compat.estimator.spec.eval_listener import EvalListener
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.config.job import Job
-from ps_train.training.tasks.evaluator import evaluate_until_end, exit_code_of
+from ps_train.training.tasks.evaluator import evaluate_until_end
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,12 @@ class EvaluatorLoop:
             described(last.metrics, self._field) if last else "no evaluation",
         )
 
-    def _end(self, ended: Status | PsTrainError) -> None:
-        if not isinstance(ended, PsTrainError) and ended.state not in (RunState.FAILED, RunState.STOPPED):
+    def _end(self, ended: RunEnd) -> None:
+        if ended.is_done:
             self._evaluator.finish()
             self._tell_end("the run has ended")
             return
         self._evaluator.evaluate_latest()
-        code = exit_code_of(ended)
+        code = ended.exit_code()
         log.warning("the evaluator ends, because the run was stopped by signal %d", code - exit_code_of_signal(0))
         raise SystemExit(code)

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.deprecations import limit_deprecations
-from ps_train.base.errors import EXIT_CONFIG, EXIT_FAILED, PsTrainError, exit_code_of_signal, headline
+from ps_train.base.errors import EXIT_FAILED, exit_code_of_signal, headline, is_config
 from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.evaluator_loop import EvaluatorLoop
@@ -197,8 +197,7 @@ def _status_file(model_dir: str, max_steps: int | None) -> Iterator[None]:
         yield
     except BaseException as error:
         state, signum = _end_of(error)
-        is_config = isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
-        file.end(state, signum, "" if state != RunState.FAILED else headline(error), is_config)
+        file.end(state, signum, "" if state != RunState.FAILED else headline(error), is_config(error))
         raise
     file.end(RunState.DONE)
 

@@ -26,7 +26,6 @@ from ps_train.cluster.membership.liveness import TaskLiveness
 from ps_train.cluster.membership.records import TaskState, task_statuses
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
 from ps_train.cluster.sessions.server import device_of
-from ps_train.data.arrays import Arrays
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.step.evaluation import (
@@ -75,8 +74,10 @@ class _ShardGraphs:
 
     def are_worthwhile(self) -> bool:
         """Returns True if the test data is large enough to be divided."""
-        data = self._data()
-        return data is not None and not (isinstance(data, Arrays) and len(data) <= FEW_BATCHES * BATCH)
+        if self._data() is None:
+            return False
+        arrays = self.source.loaded
+        return arrays is None or len(arrays) > FEW_BATCHES * BATCH
 
     def _data(self) -> Any:
         with tf.Graph().as_default():

@@ -9,7 +9,7 @@ The aggregator runs the rack's relay in a thread, beside its own steps, and remo
 fallen silent.  The chief removes a rack when it has no worker left.
 
 A lost aggregator ends the sessions of its rack, as a lost ps does.  The workers then agree on another one
-(`cluster/membership/succession.py`), which begins with the values of the present round.
+(`cluster/membership/rack_peers.py`), which begins with the values of the present round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -29,9 +29,9 @@ from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
-from ps_train.cluster.membership.membership import Membership
-from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
-from ps_train.cluster.membership.succession import NextAction, Succession, has_ended
+from ps_train.cluster.membership.rack_peers import RackPeers
+from ps_train.cluster.membership.records import Aggregator
+from ps_train.cluster.membership.succession import NextAction
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.cluster.sessions.server import start_rack_server
@@ -44,7 +44,7 @@ from ps_train.training.duties.rounds import was_removed
 
 log = logging.getLogger(__name__)
 
-_POLL_SECS, _TAKEOVER_SECS, _WARN_SECS = 0.05, 2.0, 10.0
+_POLL_SECS, _WARN_SECS = 0.05, 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,21 +91,15 @@ class RackMember:
         is_stopping: Callable[[], bool],
     ) -> None:
         self._job, self._rack, self._workers, self._task, self._host = job, rack, workers, task, host
-        self._process_id, self._store, self._is_stopping = process_id, store, is_stopping
-        # So much earlier that another worker has the role, and a session, within the heartbeat's time.
-        lease_secs = job.heartbeat_timeout_secs - min(_TAKEOVER_SECS, job.heartbeat_timeout_secs / 4)
-        self._succession = Succession(rack, process_id, lease_secs)
-        self._members = Membership(workers, job.startup_timeout_secs, job.heartbeat_timeout_secs, time.monotonic())
-        self._lock, self._run = threading.Lock(), BackgroundTask()
-        self._port = port
+        self._port, self._process_id, self._store, self._is_stopping = port, process_id, store, is_stopping
+        self._peers = RackPeers(job, rack, workers, task, process_id, time.monotonic())
+        self._wait, self._run = _ReachWait(task, rack, job.recovery_timeout_secs), BackgroundTask()
         # A port that is taken shall be known now, not when the aggregator is lost.
         self._server = start_rack_server(host, port, job) if port else None
         self._link: RackLink | None = None
         self._relay: _Relay | None = None
         self._remove: Callable[[int], bool] | None = None
-        self._lost, self._statuses = "", list[TaskStatus]()
-        self._recovering: dict[str, float] = {}
-        self._unreached: tuple[str, float, float] | None = None
+        self._lost = ""
 
     @property
     def rank(self) -> int:
@@ -119,25 +113,14 @@ class RackMember:
 
     def update(self, found: Mapping[str, str]) -> None:
         """Takes in the records of ps 0; removes the silent workers of the rack if this is the aggregator."""
-        now = time.monotonic()
-        with self._lock:
-            self._members.extend_deadlines(self._succession.update(found, now))
-            self._statuses = task_statuses(found)
-            for change in self._members.update(self._statuses, now):
-                if self._link is not None and self._link.is_own:
-                    log.info("rack %s: %s %s", self._rack, change.location, change.reason)
-            absent = [*self._members.absent, *self._stuck(now)]
+        for change in self._peers.update(found, time.monotonic()):
+            if self._link is not None and self._link.is_own:
+                log.info("rack %s: %s %s", self._rack, change.location, change.reason)
+        absent = self._peers.absent
         if absent and self._remove is not None:
             self._run(lambda: self._remove_all(absent))
 
-    def _stuck(self, now: float) -> list[str]:
-        """Returns the workers of the rack that live but have had no session for long: they cannot reach this one."""
-        found = [status.task for status in self._statuses if status.state == TaskState.RECOVERING]
-        self._recovering = {task: self._recovering.get(task, now) for task in found if task in self._workers}
-        secs = self._job.heartbeat_timeout_secs
-        return [task for task, since in self._recovering.items() if now - since > secs and task != self._task]
-
-    def _remove_all(self, absent: list[str]) -> None:
+    def _remove_all(self, absent: Sequence[str]) -> None:
         for task in absent:
             if self._remove is None or not self._remove(self._workers.index(task)):
                 return
@@ -164,40 +147,19 @@ class RackMember:
 
     def _look(self, lost_term: str) -> RackLink | None:
         self.update(self._store.items())
-        with self._lock:
-            choice, role, text = self._succession.decide(lost_term), self._succession.role, self._succession.text
-        if choice == NextAction.CLAIM:
-            return self._claim(text)
-        if choice == NextAction.WAIT or role is None:
+        action, role, record = self._peers.decide(lost_term)
+        if action == NextAction.CLAIM:
+            return self._claim(record)
+        if action == NextAction.WAIT or role is None:
             return None
         link = RackLink(role, role.process_id == self._process_id)
         try:
             check_reachable(link.address)
         except NotReadyError as error:
-            self._wait_to_reach(role, str(error))
+            self._wait.failed(role, str(error), time.monotonic())
             return None
-        self._unreached = None
+        self._wait.ended()
         return link
-
-    def _wait_to_reach(self, role: Aggregator, why: str) -> None:
-        """Limits the wait for an aggregator that this worker alone cannot reach; if it is dead, its heartbeat decides.
-
-        Raises:
-          UnreachableError: it could not be reached for `recovery_timeout_secs`.
-        """
-        now = time.monotonic()
-        if self._unreached is None or self._unreached[0] != role.term:
-            self._unreached = role.term, now, now + _WARN_SECS
-        term, since, warn_at = self._unreached
-        where = f"{role.task} at {role.address}, which adds up the gradients of rack {self._rack}: {why}"
-        if now - since > self._job.recovery_timeout_secs:
-            raise UnreachableError(
-                f"gave up after {self._job.recovery_timeout_secs:g}s (recovery_timeout_secs): {self._task} cannot "
-                f"reach {where}; open this port between the hosts of the rack (--rack_port gives it a number)."
-            )
-        if now >= warn_at:
-            log.warning("%s cannot reach %s (for %.0fs)", self._task, where, now - since)
-            self._unreached = term, since, now + _WARN_SECS
 
     def _claim(self, before: str) -> RackLink | None:
         if self._server is None:
@@ -211,8 +173,7 @@ class RackMember:
         # The first one of a rack is no news for people; another one means that a worker was lost.
         level = logging.WARNING if self._lost else logging.INFO
         log.log(level, "%s adds up the gradients of rack %s now%s", self._task, self._rack, place)
-        with self._lock:
-            self._succession.set_role(role.to_json())
+        self._peers.set_role(role.to_json())
         return RackLink(role, True)
 
     def begin(self, session: v1.Session, ops: RackOps) -> None:
@@ -222,21 +183,14 @@ class RackMember:
         if not link.is_own:
             return
         ops.prepare(session)
-        for task in self._gone():  # no round waits for them until they make a step again
+        for task in self._peers.gone(self._lost):  # no round waits for them until they make a step again
             leave_rack(session, ops, self._workers.index(task))
         ready = dataclasses.replace(link.role, is_ready=True)
         key = records.aggregator_key(self._rack)
         if self._store.compare_and_set(key, link.role.to_json(), ready.to_json()) != link.role.to_json():
             raise tf.errors.AbortedError(None, None, f"another worker has taken the role of rack {self._rack}")
-        with self._lock:
-            self._succession.set_role(ready.to_json())
+        self._peers.set_role(ready.to_json())
         self._remove = lambda rank: leave_rack(session, ops, rank)
-
-    def _gone(self) -> list[str]:
-        """Returns the former aggregator, which is dead or silent, and the workers of the rack that have ended."""
-        with self._lock:
-            ended = {status.task for status in self._statuses if has_ended(status)}
-        return [task for task in self._workers if task != self._task and (task == self._lost or task in ended)]
 
     def await_values(self, session: v1.Session, ops: RackOps) -> None:
         """Waits for the first values of the rack; the aggregator begins to relay them."""
@@ -252,8 +206,7 @@ class RackMember:
         """Returns True if the session's aggregator is lost, or its relay has failed."""
         if self._link is None or (self._relay is not None and self._relay.failed):
             return self._link is not None
-        with self._lock:
-            return self._succession.is_over(self._link.role.term)
+        return self._peers.is_over(self._link.role.term)
 
     def targets(self) -> dict[str, str]:
         """Returns the TensorFlow target of the session's aggregator by the name of its place in a trace."""
@@ -266,6 +219,41 @@ class RackMember:
     def is_relaying(self) -> bool:
         """True while the relay of this process is inside a call."""
         return self._relay is not None and self._relay.thread.is_alive()
+
+
+class _ReachWait:
+    """The wait for an aggregator that this worker alone cannot reach; if it is dead, its heartbeat decides."""
+
+    def __init__(self, task: str, rack: str, limit_secs: float) -> None:
+        self._task, self._rack, self._limit_secs = task, rack, limit_secs
+        self.ended()
+
+    def ended(self) -> None:
+        """The aggregator was reached."""
+        self._term, self._since, self._warn_at = "", 0.0, 0.0
+
+    def failed(self, role: Aggregator, why: str, now: float) -> None:
+        """It was not reached.
+
+        Args:
+          role: its record.
+          why: the end of a sentence.
+          now: seconds of a monotonic clock.
+
+        Raises:
+          UnreachableError: it could not be reached for `recovery_timeout_secs`.
+        """
+        if self._term != role.term:
+            self._term, self._since, self._warn_at = role.term, now, now + _WARN_SECS
+        where = f"{role.task} at {role.address}, which adds up the gradients of rack {self._rack}: {why}"
+        if now - self._since > self._limit_secs:
+            raise UnreachableError(
+                f"gave up after {self._limit_secs:g}s (recovery_timeout_secs): {self._task} cannot reach {where}; "
+                "open this port between the hosts of the rack (--rack_port gives it a number)."
+            )
+        if now >= self._warn_at:
+            log.warning("%s cannot reach %s (for %.0fs)", self._task, where, now - self._since)
+            self._warn_at = now + _WARN_SECS
 
 
 class _Relay:

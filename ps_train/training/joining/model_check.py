@@ -77,7 +77,7 @@ def check_model(model: Model, job: Job, variables: ModelVariables) -> None:
             _check_can_be_divided(job, has_data=False)
             return
         warn_if_empty(source, data)
-        warn_of_not_finite("test", data)
+        warn_of_not_finite("test", source.loaded)
         batches = evaluation_batches(data, 1)
         inputs = dense_inputs(batches.features, batches.labels)
         with plain_graph(variables.variables, "the model in training") as plain, overriding_global_step(step):
@@ -128,11 +128,9 @@ def check_metrics(metrics: Any) -> None:
             )
 
 
-def warn_of_not_finite(split: str, data: Any) -> None:
-    """Warns of Arrays with NaN or infinite numbers, with which the loss is soon not finite either."""
-    if not isinstance(data, Arrays):
-        return
-    for name, values in data.named():
+def warn_of_not_finite(split: str, arrays: Arrays | None) -> None:
+    """Warns of NaN or infinite numbers in data in memory, with which the loss is soon not finite either."""
+    for name, values in arrays.named() if arrays is not None else ():
         if values.dtype.kind == "f" and not np.isfinite(np.sum(values, dtype=np.float64)):
             count = int(np.sum(~np.isfinite(values)))
             if count:

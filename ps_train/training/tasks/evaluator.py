@@ -22,17 +22,14 @@ import tensorflow.compat.v1 as v1
 from ps_train.base import gc_control, side_work
 from ps_train.base.console import Console
 from ps_train.base.errors import (
-    EXIT_CONFIG,
     EXIT_DONE,
-    EXIT_FAILED,
     DamagedCheckpointError,
-    JobFailedError,
     PsTrainError,
     UnreachableError,
     exit_code_of_signal,
     headline,
 )
-from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, read_status
+from ps_train.cluster.membership.run_status import RunEnd, RunMonitor, read_status
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.config.slice_names import split_slices
@@ -114,7 +111,7 @@ def evaluate_until_end(
     refresh: Callable[[], None] = lambda: None,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Status | PsTrainError | None:
+) -> RunEnd | None:
     """Evaluates the checkpoints of a run as they appear.
 
     Args:
@@ -132,12 +129,10 @@ def evaluate_until_end(
     Returns:
       How the run ended, when `update` has found no checkpoint after that; None if `is_over` came first.
     """
-    monitor, next_begin = RunMonitor(job, now()), now() + delay
+    monitor, next_begin = RunMonitor(job, now(), may_start_late), now() + delay
     while not is_over():
         refresh()
         ended = monitor.update(read_status(directory), now())  # before the search for the last checkpoint
-        if may_start_late and isinstance(ended, UnreachableError):
-            ended = None
         begun = now()
         if ended is not None or begun >= next_begin:
             secs = update(ended is not None)
@@ -157,9 +152,9 @@ def _export(model: Model, job: Job, source: DataSource, checkpoint: str, directo
     return export_model(job, model, source if has_test_data else training_source(model, job), checkpoint, directory)
 
 
-def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str) -> int:
+def _end(ended: RunEnd, scorer: _CheckpointScorer, directory: str) -> int:
     """Returns the exit code of the run, or raises its error; the last checkpoint of a finished run must be scored."""
-    if code := exit_code_of(ended):
+    if code := ended.exit_code():
         log.warning("the job was stopped by signal %d", code - exit_code_of_signal(0))
         return code
     if scorer.failure is not None:
@@ -167,22 +162,6 @@ def _end(ended: Status | PsTrainError, scorer: _CheckpointScorer, directory: str
     if scorer.step < 0:
         raise UnreachableError(f"the job is done, but there is no checkpoint in {directory}")
     return EXIT_DONE
-
-
-def exit_code_of(ended: Status | PsTrainError) -> int:
-    """Returns the exit code of a run that has ended: 0 if done, 128 + n if stopped by signal n.
-
-    Raises:
-      PsTrainError: the run failed, with the exit code of the job, or shows no sign of life.
-    """
-    if isinstance(ended, PsTrainError):
-        raise ended
-    if ended.state == RunState.FAILED:
-        prefix = "the job failed: "
-        error = JobFailedError(prefix + ended.cause.removeprefix(prefix))
-        error.exit_code = EXIT_CONFIG if ended.config else EXIT_FAILED
-        raise error
-    return exit_code_of_signal(ended.signum) if ended.state == RunState.STOPPED else EXIT_DONE
 
 
 class _Divided:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, PsTrainError, RefusedError, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, RefusedError, SaveError, TooFewWorkersError, exit_code_of_signal, is_config
 from ps_train.base.user_code import describe
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import JobEnded, outcome_error
@@ -14,27 +14,49 @@ from ps_train.training.tasks.training import Training
 
 log = logging.getLogger(__name__)
 
+PARK_SECS = 2.0
+"""Seconds for the running step to end before the last checkpoint, or it would be in none."""
+_LAST_SAVE_SECS = 600.0
+"""Seconds for the last checkpoint of a job that ends without a signal."""
+
 
 def exit_code(error: BaseException, training: Training) -> int:
     """Ends the job for this process: publishes an outcome that the other tasks do not know yet; returns or raises."""
-    task, joined = training.prepared.task, training.joined
-    if isinstance(error, JobEnded):
-        if error.outcome.kind == OutcomeKind.DONE:
+    joined = training.joined
+    try:
+        raise error
+    except JobEnded as ended:
+        is_done = ended.outcome.kind == OutcomeKind.DONE
+        if is_done:
             training.done()
-        declare_outcome(joined, error.outcome)  # the task that declared it may not have reached every ps
+        declare_outcome(joined, ended.outcome)  # the task that declared it may not have reached every ps
         joined.heartbeat.announce_leaving()
-        if error.outcome.kind == OutcomeKind.DONE:
-            log.info("%s done: the job has ended", task)
-        return code_of(error.outcome)
-    if not isinstance(error, RefusedError):
-        outcome = Outcome(OutcomeKind.FAILED, by=str(task), cause=describe(error), config=is_config(error))
-        declare_outcome(joined, outcome)
-    raise error
+        if is_done:
+            log.info("%s done: the job has ended", training.prepared.task)
+        return code_of(ended.outcome)
+    except RefusedError:  # another process may have the task
+        raise
+    except TooFewWorkersError:  # the chief's
+        save_last(training, _LAST_SAVE_SECS)
+        _declare_failed(training, error)
+        raise
+    except BaseException:
+        _declare_failed(training, error)
+        raise
 
 
-def is_config(error: BaseException) -> bool:
-    """Returns True if the configuration was at fault, so that a restart cannot help."""
-    return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
+def _declare_failed(training: Training, error: BaseException) -> None:
+    by, cause = str(training.prepared.task), describe(error)
+    declare_outcome(training.joined, Outcome(OutcomeKind.FAILED, by=by, cause=cause, config=is_config(error)))
+
+
+def save_last(training: Training, within_secs: float) -> None:
+    """Takes the last checkpoint of a job that ends before its last step; logs why it could not be taken."""
+    training.park(PARK_SECS)
+    try:
+        training.stop(within_secs)
+    except SaveError as error:
+        log.error("%s: the job stops without this checkpoint", error)
 
 
 def code_of(outcome: Outcome) -> int:

@@ -15,7 +15,6 @@ from ps_train.base.errors import (
     DOCTOR_HINT,
     EXIT_DONE,
     LostTaskError,
-    PsTrainError,
     UnreachableError,
     exit_code_of_signal,
 )
@@ -51,24 +50,27 @@ class AllWorkersGoneDetector:
         self._job, self._tracker = job, LivenessTracker()
         self._tracker.silent_secs("workers", [], now)
 
-    def update(self, items: dict[str, str], now: float) -> PsTrainError | None:
-        """Returns an error if no worker came in time, or if all workers have fallen silent; else None.
+    def update(self, items: dict[str, str], now: float) -> None:
+        """Takes in what the store holds.
 
         Args:
           items: all records of the store.
           now: seconds of a monotonic clock.
+
+        Raises:
+          UnreachableError: no worker came in time.
+          LostTaskError: all workers have fallen silent.
         """
         heartbeats = sorted(status.sign_of_life for status in task_statuses(items))
         silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
         if not heartbeats and silent_secs > self._job.startup_timeout_secs:
-            return UnreachableError(
+            raise UnreachableError(
                 f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs); {DOCTOR_HINT}"
             )
         if heartbeats and silent_secs > self._job.recovery_timeout_secs:
-            return LostTaskError(
+            raise LostTaskError(
                 f"no heartbeat of any worker for {silent_secs:.0f}s (recovery_timeout_secs): all of them are gone"
             )
-        return None
 
 
 class ScriptsEndDetector:
@@ -133,12 +135,13 @@ def _serve_until_end(job: Job, task: Task, store: KeyValueStore, events: MainThr
             stop_requested = _ask_to_stop(store, StopRequest(str(task), events.signum))
         if events.signum is not None and not task_statuses(items):
             return exit_code_of_signal(events.signum)  # no worker is there to save
-        failure = detector.update(items, time.monotonic())
-        if isinstance(failure, UnreachableError) and is_done(job):
+        try:
+            detector.update(items, time.monotonic())
+        except UnreachableError:
+            if not is_done(job):
+                raise
             log.info("%s ends: no worker has come, and %s/result.json says that the job is done", task, job.model_dir)
             return EXIT_DONE
-        if failure is not None:
-            raise failure
         time.sleep(_LOOK_SECS)
 
 

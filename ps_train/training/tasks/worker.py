@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_DONE, RefusedError, SaveError, TooFewWorkersError, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, RefusedError, exit_code_of_signal, is_config
 from ps_train.base.signals import GRACE_SECS, MainThreadEvents
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
@@ -30,17 +30,14 @@ from ps_train.training.joining.model_directory import directory_of_chief, end_up
 from ps_train.training.joining.prepare import BuiltStep, Prepared, check_as_chief, prepare
 from ps_train.training.joining.warm_starts import find_warm_start
 from ps_train.training.tasks.hosted_ps import hosted_ps
-from ps_train.training.tasks.job_end import exit_code, is_config, stop_job
+from ps_train.training.tasks.job_end import PARK_SECS, exit_code, save_last, stop_job
 from ps_train.training.tasks.training import Training
 
 log = logging.getLogger(__name__)
 
-_PARK_SECS = 2.0
-_SAVE_SECS = GRACE_SECS - _PARK_SECS - 1.0
+_SAVE_SECS = GRACE_SECS - PARK_SECS - 1.0
 """Seconds for the last checkpoint after a signal; the rest is for the other tasks to receive the outcome."""
 _LEAVE_SECS = GRACE_SECS - 4.0
-_LAST_SAVE_SECS = 600.0
-"""Seconds for the last checkpoint of a job that ends without a signal."""
 
 
 def run(job: Job, task: Task, console: Console, given: tuple[Prepared, BuiltStep | None] | None = None) -> int:
@@ -140,9 +137,6 @@ def _supervise(training: Training) -> int:
     while True:
         events.wait()
         if events.terminal_error is not None:
-            if is_chief and isinstance(events.terminal_error, TooFewWorkersError):
-                training.park(_PARK_SECS)  # or the last steps would be in no checkpoint
-                _save(training, _LAST_SAVE_SECS)
             return exit_code(events.terminal_error, training)
         if result.code is not None:
             joined.heartbeat.announce_leaving()
@@ -157,8 +151,8 @@ def _supervise(training: Training) -> int:
             _request_stop(joined, StopRequest(str(prepared.task), events.signum))
         stop = joined.heartbeat.stop_request
         if is_chief and (events.signum is not None or stop is not None):
-            training.park(_PARK_SECS)
-            return _stop(training, stop or StopRequest(str(prepared.task), events.signum or 0))
+            save_last(training, _SAVE_SECS)
+            return stop_job(joined, stop or StopRequest(str(prepared.task), events.signum or 0))
 
 
 def _request_stop(joined: Joined, stop: StopRequest) -> None:
@@ -187,16 +181,3 @@ def _leave_job(training: Training) -> int:
         return exit_code(joined.events.terminal_error, training)
     joined.heartbeat.announce_leaving(TaskState.LEFT)
     return EXIT_DONE
-
-
-def _stop(training: Training, stop: StopRequest) -> int:
-    """Saves and ends the job; returns the exit code."""
-    _save(training, _SAVE_SECS)
-    return stop_job(training.joined, stop)
-
-
-def _save(training: Training, within_secs: float) -> None:
-    try:
-        training.stop(within_secs)
-    except SaveError as error:
-        log.error("%s: the job stops without this checkpoint", error)

@@ -7,9 +7,17 @@ import pathlib
 
 import pytest
 
-from ps_train.base.errors import LostTaskError, UnreachableError
+from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.membership import run_status
-from ps_train.cluster.membership.run_status import RunMonitor, RunState, Status, StatusFile, StatusReading, read_status
+from ps_train.cluster.membership.run_status import (
+    RunEnd,
+    RunMonitor,
+    RunState,
+    Status,
+    StatusFile,
+    StatusReading,
+    read_status,
+)
 from ps_train.config.job import Job
 from tests.support.processes import eventually
 
@@ -23,9 +31,9 @@ def read(state: str, touched: int = 0, **fields) -> StatusReading:
 class Watching:
     """A watch, and its clock."""
 
-    def __init__(self, job: Job = JOB) -> None:
+    def __init__(self, job: Job = JOB, may_start_late: bool = False) -> None:
         self.now = 1000.0
-        self.watch = RunMonitor(job, self.now)
+        self.watch = RunMonitor(job, self.now, may_start_late)
 
     def sees(self, found: StatusReading | None, after: float = 0.0):
         self.now += after
@@ -45,35 +53,41 @@ class TestWatch:
     def test_the_end_of_a_run_that_was_seen_alive_is_final_at_once(self, watching, state):
         assert watching.sees(read(RunState.RUNNING)) is None
         ended = read(state, 1, signum=15)
-        assert watching.sees(ended, after=1) == ended.status
+        assert watching.sees(ended, after=1) == RunEnd(ended.status)
 
     def test_a_run_that_fell_silent_is_lost_after_recovery_secs(self, watching):
         watching.sees(None)
         watching.sees(read(RunState.RUNNING, 1), after=1)
         assert watching.sees(read(RunState.RUNNING, 1), after=19) is None
-        error = watching.sees(read(RunState.RUNNING, 1), after=2)
-        assert isinstance(error, LostTaskError)
-        assert "/m for 20s (recovery_timeout_secs)" in str(error)
+        with pytest.raises(LostTaskError, match=r"/m for 20s \(recovery_timeout_secs\)"):
+            watching.sees(read(RunState.RUNNING, 1), after=2).exit_code()
 
     @pytest.mark.parametrize("found", [None, read(RunState.RUNNING)])
     def test_a_run_that_never_gave_a_sign_of_life_is_given_up_after_startup_timeout_secs(self, watching, found):
         assert watching.sees(found) is None
         assert watching.sees(found, after=49) is None
-        error = watching.sees(found, after=2)
-        assert isinstance(error, UnreachableError)
-        assert "/m within 50s (startup_timeout_secs)" in str(error)
+        with pytest.raises(UnreachableError, match=r"/m within 50s \(startup_timeout_secs\)"):
+            watching.sees(found, after=2).exit_code()
+
+    @pytest.mark.parametrize("found", [None, read(RunState.RUNNING)])
+    def test_a_run_that_may_start_late_is_waited_for(self, found):
+        watching = Watching(may_start_late=True)
+        assert watching.sees(found) is None
+        assert watching.sees(found, after=1e6) is None
+        watching.sees(read(RunState.RUNNING, 1), after=1)
+        assert watching.sees(read(RunState.RUNNING, 1), after=21).silence is not None
 
     def test_a_failure_that_a_restart_may_help_is_final_after_recovery_secs(self, watching):
         watching.sees(read(RunState.RUNNING))
         failed = read(RunState.FAILED, 1, cause="lost ps:0")
         assert watching.sees(failed, after=1) is None
         assert watching.sees(failed, after=19) is None
-        assert watching.sees(failed, after=2) == failed.status
+        assert watching.sees(failed, after=2) == RunEnd(failed.status)
 
     def test_a_failure_that_no_restart_helps_is_final_at_once(self, watching):
         watching.sees(read(RunState.RUNNING))
         failed = read(RunState.FAILED, 1, config=True)
-        assert watching.sees(failed, after=1) == failed.status
+        assert watching.sees(failed, after=1) == RunEnd(failed.status)
 
     def test_a_chief_that_was_started_again_after_its_failure_is_waited_for(self, watching):
         watching.sees(read(RunState.RUNNING))
@@ -86,7 +100,7 @@ class TestWatch:
         before = read(state)
         assert watching.sees(before) is None
         assert watching.sees(before, after=49) is None
-        assert watching.sees(before, after=2) == before.status
+        assert watching.sees(before, after=2) == RunEnd(before.status)
 
     @pytest.mark.parametrize("state", [RunState.STOPPED, RunState.FAILED])
     def test_a_run_that_is_resumed_is_waited_for_like_any_other(self, watching, state):
@@ -94,16 +108,33 @@ class TestWatch:
         assert watching.sees(read(RunState.RUNNING, 1), after=40) is None
         assert watching.sees(read(RunState.RUNNING, 2), after=15) is None
         done = read(RunState.DONE, 3)
-        assert watching.sees(done, after=1) == done.status
+        assert watching.sees(done, after=1) == RunEnd(done.status)
 
     def test_a_run_that_was_done_before_is_not_waited_for(self, watching):
         done = read(RunState.DONE)
-        assert watching.sees(done) == done.status
+        assert watching.sees(done) == RunEnd(done.status)
 
     def test_a_run_that_was_done_at_fewer_steps_may_go_on(self, watching):
         done = read(RunState.DONE, max_steps=50)
         assert watching.sees(done) is None
-        assert watching.sees(done, after=51) == done.status
+        assert watching.sees(done, after=51) == RunEnd(done.status)
+
+
+class TestRunEnd:
+    @pytest.mark.parametrize(
+        "status, code", [(Status(RunState.DONE), 0), (Status(RunState.STOPPED, signum=15), 143), (Status("other"), 0)]
+    )
+    def test_the_exit_code_is_that_of_the_run(self, status, code):
+        assert RunEnd(status).exit_code() == code
+        assert RunEnd(status).is_done == (code == 0)
+
+    @pytest.mark.parametrize("config, code", [(True, 2), (False, 1)])
+    def test_a_failure_is_the_error_of_the_job(self, config, code):
+        end = RunEnd(Status(RunState.FAILED, cause="the job failed: lost ps:0", config=config))
+        assert not end.is_done
+        with pytest.raises(JobFailedError, match=r"^the job failed: lost ps:0$") as caught:
+            end.exit_code()
+        assert caught.value.exit_code == code
 
 
 class TestFile:
