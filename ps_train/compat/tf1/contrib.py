@@ -20,11 +20,9 @@ from ps_train.compat.tf1 import (
     contrib_crf,
     contrib_data,
     contrib_hparams,
-    contrib_layers,
     contrib_learn,
     contrib_learn_datasets,
     contrib_lookup,
-    contrib_metrics,
     contrib_opt,
     contrib_predictor,
     contrib_refused,
@@ -37,7 +35,8 @@ from ps_train.compat.tf1 import (
     old_names,
 )
 from ps_train.compat.tf1.absent_names import refusal
-from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
+from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
+from ps_train.compat.tf1.contrib_sequences import embed_sequence, sequence_input_layer
 from ps_train.compat.tf1.lazy_module import LazyModule, own_names
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
@@ -124,10 +123,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "estimator": ({}, _NamesOfEstimator(estimator)),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
         "framework": (_framework(), legacy.NamesOfSlim()),
-        "layers": (
-            public_names(contrib_layers) | _layers_of_tensorflow(),
-            legacy.NamesOfSlim("layers"),
-        ),
+        "layers": (_layers(), legacy.NamesOfSlim("layers")),
         "cluster_resolver": (contrib_refused.CLUSTER_RESOLVER, NamesOf(v1.distribute.cluster_resolver)),
         "distribute": (contrib_refused.DISTRIBUTE, None),
         "opt": (public_names(contrib_opt) | contrib_refused.OPT, None),
@@ -135,7 +131,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
         "summary": (_summary(), None),
         "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, NamesOf(v1.lookup)),
         "losses": ({}, legacy.NamesOfSlim("losses")),
-        "metrics": (contrib_metrics.METRICS, legacy.NamesOfSlim("metrics")),
+        "metrics": ({"confusion_matrix": v1.confusion_matrix}, legacy.NamesOfSlim("metrics")),
         "predictor": (public_names(contrib_predictor), None),
         "rnn": (_rnn(), legacy.NamesOfKeras("rnn_cell")),
         "tpu": (public_names(contrib_tpu) | contrib_refused.TPU | {"bfloat16_scope": v1.tpu.bfloat16_scope}, None),
@@ -231,8 +227,13 @@ def _util() -> dict[str, Any]:
     }
 
 
-def _layers_of_tensorflow() -> dict[str, Any]:
-    return {"relu": tf.nn.relu, "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse}
+def _layers() -> dict[str, Any]:
+    return {
+        "embed_sequence": embed_sequence,
+        "optimize_loss": optimize_loss,
+        "relu": tf.nn.relu,
+        "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse,
+    }
 
 
 def _learn() -> ContribModule:

@@ -47,8 +47,7 @@ def name(module: str, name: str) -> Any:
     if not is_installed():
         whole = f"tf.{'nn.' if module == 'rnn_cell' else ''}{module}.{name}"
         raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: {INSTALL}.")
-    _take_texts_as_sizes()
-    warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
+    _prepare()
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
 
 
@@ -69,6 +68,12 @@ class NamesOfKeras:
     def listed(self) -> list[str]:
         """Returns the module's names; none if tf-keras is missing."""
         return dir(importlib.import_module(f"{_HOME}.{self._module}")) if is_installed() else []
+
+
+def _prepare() -> None:
+    """Prepares tf-keras for a program of TensorFlow 1."""
+    _take_texts_as_sizes()
+    warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
 
 
 @functools.cache
@@ -123,7 +128,7 @@ def slim(name: str = "", part: str = "") -> Any:
     if not is_installed():
         raise NotInstalledError(f"tf-slim needs tf-keras, which is not installed: {INSTALL}.")
     give_back_tensor()
-    _take_texts_as_sizes()
+    _prepare()
     # TensorFlow looks for the layer of batch normalization where tf-keras had it once.
     for module in ("", ".normalization"):
         found = importlib.import_module(f"{_KERAS}.src.legacy_tf_layers{module}")
