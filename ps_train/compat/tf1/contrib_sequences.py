@@ -1,6 +1,6 @@
 """Sequences of contrib: `feature_column.sequence_input_layer`, and `layers.embed_sequence`.
 
-    inputs, lengths = sequence_input_layer(features, columns)       # the input of a recurrent network
+inputs, lengths = sequence_input_layer(features, columns)       # the input of a recurrent network
 """
 
 from __future__ import annotations
