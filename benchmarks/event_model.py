@@ -1,7 +1,8 @@
 """A small event model of a ps job: how many steps a second its workers make together.
 
     costs = Costs(pause=0.05, latency=0.004, worker_cpu=0.003, ps_cpu=0.002)
-    steps_per_sec_apart(costs, workers=8, num_ps=1, ps_cores=8)
+    steps_per_sec(costs, workers=8, num_ps=1, cores=2)       # all tasks share two cores
+    workers_at_saturation(costs, num_ps=1, ps_cores=8)       # every task on a machine of its own
 
 A step is: half of the worker's CPU time, half of the ps's (the pull), the pause and the latency, then the other halves
 (the push).  A task that finds all cores of its machine busy waits in order of arrival.  Pure; seconds everywhere.
@@ -18,6 +19,12 @@ _STEPS_OF_A_WORKER, _MOST_STEPS = 400, 20_000
 
 _JITTER = 0.2
 """Times vary by so much, or all workers would march in step."""
+
+ENOUGH = 0.9
+"""A ps is not the bottleneck where the rate is at least this share of the rate with free ps."""
+
+MOST_WORKERS = 1024
+"""Bound of the answers; a ps that costs nothing never saturates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +56,19 @@ class _Machine:
         return end
 
 
+def steps_per_sec(costs: Costs, workers: int, num_ps: int, cores: int) -> float:
+    """Returns the steps of all workers a second, if all tasks share the cores of one machine.
+
+    Args:
+      costs: of one step.
+      workers: number of workers.
+      num_ps: number of ps.
+      cores: of the machine.
+    """
+    shared = _Machine(cores)
+    return _simulate(costs, [shared] * workers, [shared] * num_ps)
+
+
 def steps_per_sec_apart(costs: Costs, workers: int, num_ps: int, ps_cores: int) -> float:
     """Returns the steps a second if every task has a machine of its own: a worker one core, a ps `ps_cores`."""
     servers = [_Machine(ps_cores) for _ in range(num_ps)]
@@ -75,3 +95,22 @@ def _simulate(costs: Costs, workers: list[_Machine], servers: list[_Machine]) ->
             counted_from = now if made == total // 4 else counted_from
         heapq.heappush(events, (now, number, (phase + 1) % 5))
     return (made - total // 4) / (now - counted_from) if now > counted_from else float("inf")
+
+
+def workers_at_saturation(costs: Costs, num_ps: int, ps_cores: int) -> int:
+    """Returns the number of workers, each on its own machine, from which on the ps hold them back (see ENOUGH)."""
+    workers = 1
+    while _is_enough(costs, workers, num_ps, ps_cores):
+        workers *= 2
+        if workers > MOST_WORKERS:
+            return MOST_WORKERS
+    low, high = workers // 2, workers
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_enough(costs, middle, num_ps, ps_cores) else (low, middle)
+    return high
+
+
+def _is_enough(costs: Costs, workers: int, num_ps: int, ps_cores: int) -> bool:
+    alone = costs.pause + costs.latency + costs.worker_cpu + costs.ps_cpu / num_ps
+    return alone <= 0 or steps_per_sec_apart(costs, workers, num_ps, ps_cores) >= ENOUGH * workers / alone
