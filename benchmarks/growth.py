@@ -17,13 +17,13 @@ from typing import Any
 
 from benchmarks import machine, results
 from benchmarks.contenders import Setting, contender_of
+from benchmarks.event_model import Costs, steps_per_sec, workers_at_saturation
 from benchmarks.plot import curves
 from benchmarks.processes import Processes
 from benchmarks.run import START_SECS, Measured, measure
 from benchmarks.summary import short
 from benchmarks.table import markdown
 from benchmarks.workloads import workload_class
-from ps_train.observe.status.event_model import Costs, steps_per_sec, workers_at_saturation
 
 WORKLOAD = "sleeper"
 NUM_PS = (1, 2)

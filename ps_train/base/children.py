@@ -29,8 +29,9 @@ def start_child(
     stdout: Any = None,
     stderr: Any = None,
     inherited: Sequence[int] = (),
+    **form: Any,
 ) -> subprocess.Popen[Any]:
-    """Starts a process whose pipes are of bytes.
+    """Starts a process.
 
     Args:
       command: the program and its arguments.
@@ -39,11 +40,21 @@ def start_child(
       stdout: as of `subprocess.Popen`.
       stderr: as of `subprocess.Popen`.
       inherited: file descriptors that stay open in the child.
+      **form: further arguments of `subprocess.Popen`; without any the pipes are of bytes.
 
     Raises:
       OSError: the program cannot be started.
     """
-    return _start(command, environ, stdin, stdout, stderr, inherited, {})
+    return subprocess.Popen(
+        list(command),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=None if environ is None else dict(environ),
+        pass_fds=inherited,
+        start_new_session=True,
+        **form,
+    )
 
 
 def start_text_child(
@@ -55,28 +66,7 @@ def start_text_child(
 ) -> subprocess.Popen[str]:
     """Starts a process as `start_child` does, whose input and output are pipes of text; bad bytes are replaced."""
     pipe = subprocess.PIPE
-    return _start(command, environ, pipe, pipe, stderr, inherited, {"text": True, "errors": "replace"})
-
-
-def _start(
-    command: Sequence[str],
-    environ: Mapping[str, str] | None,
-    stdin: Any,
-    stdout: Any,
-    stderr: Any,
-    inherited: Sequence[int],
-    form: Mapping[str, Any],
-) -> subprocess.Popen[Any]:
-    return subprocess.Popen(
-        list(command),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env=None if environ is None else dict(environ),
-        pass_fds=inherited,
-        start_new_session=True,
-        **form,
-    )
+    return start_child(command, environ, stdout=pipe, stderr=stderr, inherited=inherited, text=True, errors="replace")
 
 
 def signal_at_parents_end(signum: int) -> None:

@@ -330,6 +330,11 @@ def summaries_of_writers() -> Any:
     return importlib.import_module("tensorflow.python.ops.summary_ops_v2")
 
 
+def lookup_tables() -> Any:
+    """Returns the module of tables from values to their positions and back; the public API has the classes alone."""
+    return importlib.import_module("tensorflow.python.ops.lookup_ops")
+
+
 def feature_cache(features: Any) -> Any:
     """Returns the transformed features that feature columns read from; layers of Keras alone make it publicly."""
     module = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")

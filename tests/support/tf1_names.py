@@ -72,7 +72,9 @@ ROWS = [
         "experiments",
     ),
     Row(
-        "`contrib.metrics.{streaming_*, accuracy, aggregate_metrics, aggregate_metric_map}`", SAME, "streaming_metrics"
+        "`contrib.metrics.{streaming_*, accuracy, aggregate_metrics, aggregate_metric_map}`",
+        "the same, with tf-slim",
+        "streaming_metrics",
     ),
     Row(
         "`layers.{Layer, Dense, Dropout, Flatten, BatchNormalization, Conv1D, Conv2D, Conv3D, MaxPooling2D, "
@@ -87,7 +89,11 @@ ROWS = [
         SAME,
         "datasets",
     ),
-    Row("`contrib.layers.{layer_norm, embed_sequence}`", SAME, "contrib_layers"),
+    Row(
+        "`contrib.layers.{layer_norm, embed_sequence}`",
+        "the same; `layer_norm`, as all layers, regularizers and initializers, with tf-slim",
+        "contrib_layers",
+    ),
     Row(
         "`contrib.tpu.{TPUEstimator, TPUEstimatorSpec, RunConfig, TPUConfig, InputPipelineConfig}`",
         "the same with `use_tpu=False`; an Estimator, whose settings of TPUs have no effect",

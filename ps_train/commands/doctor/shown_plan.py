@@ -49,8 +49,7 @@ class PlannedJob:
       checkpoint_bytes: one checkpoint.
       ps_memory: of each ps, an estimate: of its process, or of what it adds to the process of a worker.
       worker_memory: of a worker with its data, an estimate.
-      traffic_bytes: dense values that a step pulls; it pushes as many.  As they are without codecs.
-      traffic: the same by what codecs encode.
+      traffic: dense values that a step pulls, by what codecs encode; it pushes as many.
       processes: the task of each process that is a ps, by the index of the ps.
     """
 
@@ -59,7 +58,6 @@ class PlannedJob:
     checkpoint_bytes: int
     ps_memory: list[int]
     worker_memory: int
-    traffic_bytes: int
     traffic: Traffic
     processes: tuple[str, ...]
 
@@ -124,7 +122,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     traffic = _traffic(variables, plan)
     if cluster.ps_on_workers:
         traffic = traffic.without_own_share(plan.num_ps)
-    return PlannedJob(plan, state, sum(stored), memory, worker, sum(dense), traffic, processes)
+    return PlannedJob(plan, state, sum(stored), memory, worker, traffic, processes)
 
 
 def _traffic(variables: ModelVariables, plan: Plan) -> Traffic:

@@ -341,9 +341,7 @@ def tuner_of(directory: str) -> str:
     with contextlib.suppress(OSError, UntrustedError):
         if found := read_text(path).strip():
             return found
-    with open(path + ".new", "w") as file:
-        file.write(f"{socket.gethostname()}:{directory} {secrets.token_hex(4)}\n")
-    os.replace(path + ".new", path)
+    write_whole(path, f"{socket.gethostname()}:{directory} {secrets.token_hex(4)}\n")
     return read_text(path).strip()
 
 

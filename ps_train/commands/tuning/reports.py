@@ -10,6 +10,7 @@ It does not know processes.
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import os
@@ -88,19 +89,7 @@ def summary_of(study: Study, objective: str, command: str) -> dict[str, Any]:
         "direction": study.settings.direction,
         "best": best[0].number if best else None,
         "command": command,
-        "trials": [
-            {
-                "number": trial.number,
-                "state": trial.state,
-                "value": trial.value,
-                "spread": trial.spread,
-                "steps": trial.steps,
-                "params": dict(trial.params),
-                "flags": list(trial.flags),
-                "cause": trial.cause,
-            }
-            for trial in finished
-        ],
+        "trials": [dataclasses.asdict(trial) for trial in finished],
     }
 
 

@@ -39,7 +39,6 @@ from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import kind_of
 from ps_train.modeling.tables.given_rows import values_come_later
 
-_KEYS = v1.GraphKeys
 _READS_OF_ROWS = ("ResourceGather", "VariableShape", "VarIsInitializedOp")
 _WRITES_OF_ROWS = ("ResourceSparseApply", "ResourceScatter")
 _KNOWN_OPTIMIZERS = ("tensorflow.", "ps_train.")

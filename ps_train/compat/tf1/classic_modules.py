@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from ps_train.compat.tf1.contrib import ContribModule, NamesOf
+from ps_train.compat.tf1.contrib import ContribModule, names_of
 from ps_train.compat.train import train_names as names
 
 _PACKAGE = "tensorflow.python.training"
@@ -37,6 +37,6 @@ def share_classes() -> None:
         module = importlib.import_module(f"{_PACKAGE}.{name}")
         values = {each: getattr(names, each) for each in shared if hasattr(module, each)}
         values |= {each: getattr(module, each) for each in ("__doc__", "__file__", "__spec__")}
-        found = ContribModule(module.__name__, values, NamesOf(module))
+        found = ContribModule(module.__name__, values, names_of(module))
         sys.modules[module.__name__] = found
         setattr(package, name, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -20,11 +20,9 @@ from ps_train.compat.tf1 import (
     contrib_crf,
     contrib_data,
     contrib_hparams,
-    contrib_layers,
     contrib_learn,
     contrib_learn_datasets,
     contrib_lookup,
-    contrib_metrics,
     contrib_opt,
     contrib_predictor,
     contrib_refused,
@@ -37,45 +35,25 @@ from ps_train.compat.tf1 import (
     old_names,
 )
 from ps_train.compat.tf1.absent_names import refusal
-from ps_train.compat.tf1.contrib_sequences import sequence_input_layer
-from ps_train.compat.tf1.lazy_module import LazyModule, own_names
+from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
+from ps_train.compat.tf1.contrib_sequences import embed_sequence, sequence_input_layer
+from ps_train.compat.tf1.lazy_module import LazyModule, NameSource, own_names
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.train.global_step import get_global_step, get_or_create_global_step
 
 _NAME = "tensorflow.contrib"
 
 
-class NameSource(Protocol):
-    """A place of further names of a module."""
+def names_of(*modules: Any) -> NameSource:
+    """Returns the names of some modules; the first that has a name decides."""
 
-    def find(self, name: str) -> Any:
-        """Returns the value of a name.
-
-        Raises:
-          NotInstalledError: the name comes with a package that is not installed.
-          AttributeError: there is no such name.
-        """
-
-    def listed(self) -> Iterable[str]:
-        """Returns the names."""
-
-
-class NamesOf:
-    """The names of some modules; the first that has a name decides."""
-
-    def __init__(self, *modules: Any) -> None:
-        self._modules = modules
-
-    def find(self, name: str) -> Any:
-        """Returns the value of a name; AttributeError: there is none."""
-        for module in self._modules[:-1]:
+    def find(name: str) -> Any:
+        for module in modules[:-1]:
             if hasattr(module, name):
                 return getattr(module, name)
-        return getattr(self._modules[-1], name)
+        return getattr(modules[-1], name)
 
-    def listed(self) -> list[str]:
-        """Returns the names."""
-        return [name for module in self._modules for name in dir(module)]
+    return NameSource(find, lambda: [name for module in modules for name in dir(module)])
 
 
 class ContribModule(LazyModule):
@@ -119,25 +97,22 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     messages = ContribModule(f"{_NAME}.training.hparam_pb2", public_names(hparam_messages))
     parts: dict[str, tuple[Mapping[str, Any], NameSource | None]] = {
         "crf": (public_names(contrib_crf), None),
-        "data": (public_names(contrib_data), NamesOf(v1.data.experimental, v1.data)),
+        "data": (public_names(contrib_data), names_of(v1.data.experimental, v1.data)),
         "deprecated": (old_names.SUMMARIES, None),
-        "estimator": ({}, _NamesOfEstimator(estimator)),
+        "estimator": ({}, _names_of_estimator(estimator)),
         "feature_column": ({"sequence_input_layer": sequence_input_layer}, None),
-        "framework": (_framework(), legacy.NamesOfSlim()),
-        "layers": (
-            public_names(contrib_layers) | _layers_of_tensorflow(),
-            legacy.NamesOfSlim("layers"),
-        ),
-        "cluster_resolver": (contrib_refused.CLUSTER_RESOLVER, NamesOf(v1.distribute.cluster_resolver)),
+        "framework": (_framework(), legacy.slim_names()),
+        "layers": (_layers(), legacy.slim_names("layers")),
+        "cluster_resolver": (contrib_refused.CLUSTER_RESOLVER, names_of(v1.distribute.cluster_resolver)),
         "distribute": (contrib_refused.DISTRIBUTE, None),
         "opt": (public_names(contrib_opt) | contrib_refused.OPT, None),
         "seq2seq": (public_names(contrib_seq2seq) | contrib_refused.SEQ2SEQ, None),
         "summary": (_summary(), None),
-        "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, NamesOf(v1.lookup)),
-        "losses": ({}, legacy.NamesOfSlim("losses")),
-        "metrics": (contrib_metrics.METRICS, legacy.NamesOfSlim("metrics")),
+        "lookup": (public_names(contrib_lookup) | {"HashTable": v1.lookup.StaticHashTable}, names_of(v1.lookup)),
+        "losses": ({}, legacy.slim_names("losses")),
+        "metrics": ({"confusion_matrix": v1.confusion_matrix}, legacy.slim_names("metrics")),
         "predictor": (public_names(contrib_predictor), None),
-        "rnn": (_rnn(), legacy.NamesOfKeras("rnn_cell")),
+        "rnn": (_rnn(), legacy.keras_names("rnn_cell")),
         "tpu": (public_names(contrib_tpu) | contrib_refused.TPU | {"bfloat16_scope": v1.tpu.bfloat16_scope}, None),
         "training": (public_names(contrib_hparams) | {"hparam": hparam, "hparam_pb2": messages}, None),
         "util": (_util(), None),
@@ -149,7 +124,7 @@ def make_contrib(estimator: Callable[[], Any]) -> ContribModule:
     own_names(modules["tpu"])["python"] = ContribModule(f"{_NAME}.tpu.python", {"tpu": modules["tpu"]})
     for name in ("bfloat16", "tpu_config", "tpu_context", "tpu_estimator", "tpu_optimizer"):  # files of contrib.tpu
         own_names(modules["tpu"])[name] = modules["tpu"]
-    return ContribModule(_NAME, modules, _Slim())
+    return ContribModule(_NAME, modules, NameSource(_find_slim, lambda: ["slim"] if legacy.has_slim() else []))
 
 
 def public_names(module: Any) -> dict[str, Any]:
@@ -157,22 +132,16 @@ def public_names(module: Any) -> dict[str, Any]:
     return {name: getattr(module, name) for name in module.__all__}
 
 
-class _NamesOfEstimator:
-    """The names of `tf.estimator`, and of its `experimental`."""
+def _names_of_estimator(estimator: Callable[[], Any]) -> NameSource:
+    """Returns the names of `tf.estimator`, and of its `experimental`."""
 
-    def __init__(self, estimator: Callable[[], Any]) -> None:
-        self._estimator = estimator
-
-    def find(self, name: str) -> Any:
-        """Returns the value of a name; AttributeError: there is none."""
+    def find(name: str) -> Any:
         if refused := refusal_of(name):
             raise NotInstalledError(refused)
-        module = self._estimator()
+        module = estimator()
         return getattr(module, name) if hasattr(module, name) else getattr(module.experimental, name)
 
-    def listed(self) -> list[str]:
-        """Returns the names."""
-        return [*dir(self._estimator()), *dir(self._estimator().experimental)]
+    return NameSource(find, lambda: [*dir(estimator()), *dir(estimator().experimental)])
 
 
 def get_variables(
@@ -231,8 +200,13 @@ def _util() -> dict[str, Any]:
     }
 
 
-def _layers_of_tensorflow() -> dict[str, Any]:
-    return {"relu": tf.nn.relu, "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse}
+def _layers() -> dict[str, Any]:
+    return {
+        "embed_sequence": embed_sequence,
+        "optimize_loss": optimize_loss,
+        "relu": tf.nn.relu,
+        "safe_embedding_lookup_sparse": v1.nn.safe_embedding_lookup_sparse,
+    }
 
 
 def _learn() -> ContribModule:
@@ -271,25 +245,18 @@ def _learn() -> ContribModule:
     return ContribModule(name, runs | modules)
 
 
-class _Slim:
-    """The name `slim`, which comes with tf-slim."""
-
-    def find(self, name: str) -> Any:
-        """Returns the module; NotInstalledError says what to install."""
-        if name != "slim":
-            raise AttributeError(name)
-        legacy.slim()
-        return _slim()
-
-    def listed(self) -> list[str]:
-        """Returns the name if tf-slim is there."""
-        return ["slim"] if legacy.has_slim() else []
+def _find_slim(name: str) -> ContribModule:
+    """Returns the module `slim`, which comes with tf-slim; NotInstalledError says what to install."""
+    if name != "slim":
+        raise AttributeError(name)
+    legacy.slim()
+    return _slim()
 
 
 @functools.cache
 def _slim() -> ContribModule:
     """Returns `tf.contrib.slim`, whose networks are imported as they are reached."""
-    nets = ContribModule(f"{_NAME}.slim.nets", {}, legacy.NamesOfSlim("nets"))
-    module = ContribModule(f"{_NAME}.slim", {"nets": nets}, legacy.NamesOfSlim())
+    nets = ContribModule(f"{_NAME}.slim.nets", {}, legacy.slim_names("nets"))
+    module = ContribModule(f"{_NAME}.slim", {"nets": nets}, legacy.slim_names())
     own_names(module)["python"] = ContribModule(f"{_NAME}.slim.python", {"slim": module})
     return module

@@ -38,6 +38,12 @@ def _value(given: Any) -> Any:
     return given() if callable(given) else given
 
 
+def _make_slots(optimizer: Any, variables: Sequence[Any], *names: str) -> None:
+    for variable in variables:
+        for name in names:
+            zeros_slot(optimizer, variable, name)
+
+
 class _ByUpdate:
     """A base of optimizers with one `_update` and one `_update_rows` for both kinds of variables.
 
@@ -164,9 +170,7 @@ class AdaMaxOptimizer(_Adam):
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda each: each.name)
         make_variable_once(self, "beta1_power", _value(self._decay), first)
-        for variable in var_list:
-            zeros_slot(self, variable, "m")
-            zeros_slot(self, variable, "v")
+        _make_slots(self, var_list, "m", "v")
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         power, _ = self._get_beta_accumulators()
@@ -212,9 +216,7 @@ class AdamGSOptimizer(_Adam):
         self._powers = [tf.pow(_value(beta), steps) for beta in self._betas]
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            zeros_slot(self, variable, "m")
-            zeros_slot(self, variable, "v")
+        _make_slots(self, var_list, "m", "v")
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         return tf.group(*update_ops, name=name_scope)
@@ -233,14 +235,14 @@ class DecoupledWeightDecayExtension:
 
     Args:
       weight_decay: the part, a number, tensor or function without arguments.
-      **kwargs: the arguments of the optimizer.
+      *args, **kwargs: the arguments of the optimizer.
     """
 
-    def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
+    def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:
         self._decay_var_list: set[int] | None = None
         self._weight_decay = weight_decay
         self._weight_decay_tensor: Any = None
-        super().__init__(**kwargs)
+        super().__init__(*args, **kwargs)
 
     def minimize(self, loss: Any, *args: Any, decay_var_list: Any = None, **kwargs: Any) -> Any:
         """Returns the operation that minimizes a loss; `decay_var_list` has the variables to decay, None for all."""
@@ -296,12 +298,6 @@ def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
     class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
         """The optimizer with decoupled weight decay."""
 
-        def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:
-            self._decay_var_list = None
-            self._weight_decay = weight_decay
-            self._weight_decay_tensor = None
-            base_optimizer.__init__(self, *args, **kwargs)  # type: ignore[misc]
-
     return OptimizerWithDecoupledWeightDecay
 
 
@@ -322,14 +318,7 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimiz
         name: str = "MomentumW",
         use_nesterov: bool = False,
     ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            use_locking=use_locking,
-            name=name,
-            use_nesterov=use_nesterov,
-        )
+        super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
 class AdamWOptimizer(DecoupledWeightDecayExtension, v1.train.AdamOptimizer):
@@ -350,15 +339,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, v1.train.AdamOptimizer):
         use_locking: bool = False,
         name: str = "AdamW",
     ) -> None:
-        super().__init__(
-            weight_decay,
-            learning_rate=learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            use_locking=use_locking,
-            name=name,
-        )
+        super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
 
 
 class _SignOptimizer(_ByUpdate, v1.train.Optimizer):
@@ -379,8 +360,7 @@ class _SignOptimizer(_ByUpdate, v1.train.Optimizer):
         return super().apply_gradients(grads_and_vars, global_step, name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            zeros_slot(self, variable, "m")
+        _make_slots(self, var_list, "m")
 
     def _prepare(self) -> None:
         self._lr_t = tf.convert_to_tensor(_value(self._lr), name="learning_rate")
@@ -493,8 +473,7 @@ class LARSOptimizer(_ByUpdate, v1.train.Optimizer):
         self._use_nesterov = use_nesterov
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            zeros_slot(self, variable, "momentum")
+        _make_slots(self, var_list, "momentum")
 
     def _prepare(self) -> None:
         self._rate_tensor = tf.convert_to_tensor(_value(self._learning_rate), name="learning_rate")

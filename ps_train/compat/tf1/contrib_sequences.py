@@ -1,4 +1,7 @@
-"""`tf.contrib.feature_column.sequence_input_layer`: columns of sequences as one input of a recurrent network."""
+"""Sequences of contrib: `feature_column.sequence_input_layer`, and `layers.embed_sequence`.
+
+inputs, lengths = sequence_input_layer(features, columns)       # the input of a recurrent network
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import feature_cache, shared_sequence, shared_sequence_cache
+from ps_train.compat.tf1.legacy import as_size
 
 _SCOPE = "sequence_input_layer"
 
@@ -88,3 +92,51 @@ def sequence_input_layer(
 def _of_positions(dense: tf.Tensor, width: int) -> tf.Tensor:
     """Returns the values of a column as [batch, positions, width]."""
     return tf.reshape(dense, tf.concat([tf.shape(dense)[:2], [width]], 0))
+
+
+def embed_sequence(
+    ids: Any,
+    vocab_size: int | None = None,
+    embed_dim: int | None = None,
+    unique: bool = False,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool = True,
+    scope: Any = None,
+    reuse: Any = None,
+) -> Any:
+    """Returns the embedding of each id, float [..., embed_dim], for ids of any shape.
+
+    Variables: EmbedSequence/embeddings [vocab_size, embed_dim].
+
+    Args:
+      ids: int32 or int64.
+      vocab_size: the number of embeddings; may be left out with `reuse`.
+      embed_dim: the size of one; may be left out with `reuse`.
+      unique: whether each id is looked up once.
+      initializer: of the variable.
+      regularizer: of the variable.
+      trainable: whether it is trained.
+      scope: the variable scope.
+      reuse: whether the variable is there already.
+
+    Raises:
+      ValueError: a size is missing.
+    """
+    if not reuse and not (vocab_size and embed_dim):
+        raise ValueError(f"vocab_size={vocab_size} and embed_dim={embed_dim} of embed_sequence: give both, or reuse")
+    with v1.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
+        shape = (
+            [as_size(vocab_size, "vocab_size"), as_size(embed_dim, "embed_dim")] if vocab_size and embed_dim else None
+        )
+        embeddings = v1.get_variable(
+            "embeddings", shape, initializer=initializer, regularizer=regularizer, trainable=trainable
+        )
+        if not unique:
+            return v1.nn.embedding_lookup(embeddings, ids)
+        ids = tf.convert_to_tensor(ids)
+        found, positions = tf.unique(tf.reshape(ids, [-1]))
+        rows = tf.gather(v1.nn.embedding_lookup(embeddings, found), positions)
+        outputs = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(rows)[1:]], 0))
+        outputs.set_shape([*ids.shape, rows.shape[-1]])
+        return outputs

@@ -27,6 +27,7 @@ from ps_train.compat.estimator.training_executor import TrainingExecutor
 from ps_train.compat.tf1 import contrib_tpu
 from ps_train.compat.tf1.absent_names import refuse_import
 from ps_train.compat.tf1.contrib import ContribModule, public_names
+from ps_train.compat.tf1.lazy_module import NameSource
 from ps_train.compat.tf1.legacy import NotInstalledError
 from ps_train.compat.tf1.moved_modules import estimator_export
 from ps_train.engine.checkpoint.files import saved_step
@@ -161,8 +162,8 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
         if name == "estimator_lib":
             of_estimator = _of(self._estimator(), ["experimental", "export", "inputs"])
-            return ContribModule(spec.name, {**_OWN[name], **of_estimator}, _NamesOfLibrary(self._estimator))
-        return ContribModule(spec.name, _OWN.get(name, {}), _NamesOfPackage(name))
+            return ContribModule(spec.name, {**_OWN[name], **of_estimator}, _names_of_library(self._estimator))
+        return ContribModule(spec.name, _OWN.get(name, {}), _names_of_package(name))
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Does nothing: the module has its names."""
@@ -175,51 +176,39 @@ class EstimatorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-class _NamesOfLibrary:
-    """The canned models of `tf.estimator`, which `estimator_lib` has as well.
+def _names_of_library(estimator: Callable[[], types.ModuleType]) -> NameSource:
+    """Returns the canned models of `tf.estimator`, which `estimator_lib` has as well.
 
     Args:
       estimator: returns the module `tf.estimator`.
     """
 
-    def __init__(self, estimator: Callable[[], types.ModuleType]) -> None:
-        self._estimator = estimator
-
-    def find(self, name: str) -> Any:
-        """Returns the value of a name; the errors are those of `ContribModule`."""
+    def find(name: str) -> Any:
         if refused := refusal_of(name):
             raise NotInstalledError(refused)
         if name not in canned_names():
             raise AttributeError(name)
-        return getattr(self._estimator(), name)
+        return getattr(estimator(), name)
 
-    def listed(self) -> list[str]:
-        """Returns the names."""
-        return canned_names()
+    return NameSource(find, canned_names)
 
 
-class _NamesOfPackage:
-    """The names of a module of the package tensorflow-estimator.
+def _names_of_package(module: str) -> NameSource:
+    """Returns the names of a module of the package tensorflow-estimator.
 
     Args:
-      name: of the module, "canned.head" for example.
+      module: "canned.head" for example.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def is_there() -> bool:
+        return not (_is_package(module) or module in _ALONE or missing_for(module))
 
-    def find(self, name: str) -> Any:
-        """Returns the value of a name; AttributeError: there is none."""
-        if not self._is_there():
+    def find(name: str) -> Any:
+        if not is_there():
             raise AttributeError(name)
-        return private_name(self._name, name)
+        return private_name(module, name)
 
-    def listed(self) -> list[str]:
-        """Returns the module's names."""
-        return dir(package_module(self._name)) if self._is_there() else []
-
-    def _is_there(self) -> bool:
-        return not (_is_package(self._name) or self._name in _ALONE or missing_for(self._name))
+    return NameSource(find, lambda: dir(package_module(module)) if is_there() else [])
 
 
 def _is_wanted(fullname: str) -> bool:

@@ -348,12 +348,12 @@ def _keras() -> Any:
 
 
 def _nn() -> Any:
-    cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, legacy.NamesOfKeras("rnn_cell"))
+    cells = ContribModule(f"{_NAME}.nn.rnn_cell", {}, legacy.keras_names("rnn_cell"))
     return Namespace(f"{_NAME}.nn", {"rnn_cell": cells, **old_names.NAMES_OF_NN}, v1.nn, tf.nn)
 
 
 def _layers() -> Any:
-    return ContribModule(f"{_NAME}.layers", {}, legacy.NamesOfKeras("layers"))
+    return ContribModule(f"{_NAME}.layers", {}, legacy.keras_names("layers"))
 
 
 def _examples() -> Any:

@@ -16,8 +16,21 @@ import contextlib
 import importlib
 import importlib.machinery
 import types
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+
+class NameSource(NamedTuple):
+    """A place of further names of a module.
+
+    Attributes:
+      find: returns the value of a name; AttributeError: there is none.
+      listed: returns the names.
+    """
+
+    find: Callable[[str], Any]
+    listed: Callable[[], Iterable[str]]
+
 
 _DICT: Any = vars(types.ModuleType)["__dict__"]
 

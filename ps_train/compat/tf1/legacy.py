@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 from ps_train.base.private_tf import give_back_tensor
+from ps_train.compat.tf1.lazy_module import NameSource
 
 _KERAS = "tf_keras"
 _HOME = f"{_KERAS}.api._v1.keras.__internal__.legacy"
@@ -47,28 +48,22 @@ def name(module: str, name: str) -> Any:
     if not is_installed():
         whole = f"tf.{'nn.' if module == 'rnn_cell' else ''}{module}.{name}"
         raise NotInstalledError(f"{whole} comes with tf-keras, which is not installed: {INSTALL}.")
-    _take_texts_as_sizes()
-    warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
+    _prepare()
     return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
 
 
-class NamesOfKeras:
-    """The names of a module of tf-keras, which may be missing.
+def keras_names(module: str) -> NameSource:
+    """Returns the names of a module of tf-keras, which may be missing; the errors are those of `name`."""
+    return NameSource(
+        functools.partial(name, module),
+        lambda: dir(importlib.import_module(f"{_HOME}.{module}")) if is_installed() else [],
+    )
 
-    Args:
-      module: `layers` or `rnn_cell`.
-    """
 
-    def __init__(self, module: str) -> None:
-        self._module = module
-
-    def find(self, name_in_module: str) -> Any:
-        """Returns the value of a name; the errors are those of `name`."""
-        return name(self._module, name_in_module)
-
-    def listed(self) -> list[str]:
-        """Returns the module's names; none if tf-keras is missing."""
-        return dir(importlib.import_module(f"{_HOME}.{self._module}")) if is_installed() else []
+def _prepare() -> None:
+    """Prepares tf-keras for a program of TensorFlow 1."""
+    _take_texts_as_sizes()
+    warnings.filterwarnings("ignore", r"`tf\.(layers|nn\.rnn_cell)\.")  # they advise to use Keras
 
 
 @functools.cache
@@ -123,7 +118,7 @@ def slim(name: str = "", part: str = "") -> Any:
     if not is_installed():
         raise NotInstalledError(f"tf-slim needs tf-keras, which is not installed: {INSTALL}.")
     give_back_tensor()
-    _take_texts_as_sizes()
+    _prepare()
     # TensorFlow looks for the layer of batch normalization where tf-keras had it once.
     for module in ("", ".normalization"):
         found = importlib.import_module(f"{_KERAS}.src.legacy_tf_layers{module}")
@@ -138,23 +133,9 @@ def slim(name: str = "", part: str = "") -> Any:
         raise AttributeError(name) from None
 
 
-class NamesOfSlim:
-    """The names of a module of tf-slim, which may be missing.
-
-    Args:
-      part: the module; "" for the package.
-    """
-
-    def __init__(self, part: str = "") -> None:
-        self._part = part
-
-    def find(self, name: str) -> Any:
-        """Returns the value of a name; the errors are those of `slim`."""
-        return slim(name, self._part)
-
-    def listed(self) -> list[str]:
-        """Returns the module's names; none if tf-slim is missing."""
-        return dir(slim(part=self._part)) if has_slim() else []
+def slim_names(part: str = "") -> NameSource:
+    """Returns the names of a module of tf-slim, which may be missing; the errors are those of `slim`."""
+    return NameSource(lambda name: slim(name, part), lambda: dir(slim(part=part)) if has_slim() else [])
 
 
 def has_slim() -> bool:

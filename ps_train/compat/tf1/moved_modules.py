@@ -24,7 +24,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1.absent_names import refuse_import
-from ps_train.compat.tf1.contrib import ContribModule, NamesOf
+from ps_train.compat.tf1.contrib import ContribModule, names_of
+from ps_train.compat.tf1.lazy_module import NameSource
 from ps_train.compat.tf1.variables import Variable
 
 _KERAS = "python.keras"
@@ -91,10 +92,10 @@ def _find_lost_names(prefix: str) -> None:
     for fullname, module in list(sys.modules.items()):
         package = next((each for each in _HOMES if fullname.startswith(f"{prefix}{each}.")), None)
         if package is not None and type(module) is types.ModuleType and "__getattr__" not in vars(module):
-            vars(module)["__getattr__"] = functools.partial(_lost_name, fullname, NamesOf(*_HOMES[package]))
+            vars(module)["__getattr__"] = functools.partial(_lost_name, fullname, names_of(*_HOMES[package]))
 
 
-def _lost_name(fullname: str, homes: NamesOf, name: str) -> Any:
+def _lost_name(fullname: str, homes: NameSource, name: str) -> Any:
     """Returns the value of a public name that a private module has lost; AttributeError: it is not public."""
     if not name.startswith("_"):
         try:
@@ -146,7 +147,7 @@ class MovedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return ContribModule(spec.name, _MADE[name])
         new = self._of_keras(name) or self._prefix + _MOVED[name]
         homes = [importlib.import_module(new), *_public_keras(name)]
-        module = ContribModule(spec.name, {}, NamesOf(*homes))
+        module = ContribModule(spec.name, {}, names_of(*homes))
         module.__path__ = list(spec.submodule_search_locations or ())  # of parts that tf-keras does not have
         return module
 

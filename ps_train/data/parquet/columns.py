@@ -22,15 +22,13 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ps_train.data.parquet.arrow import pa, pc
 
 _DEPTH = 2
 """Lists within lists that are read."""
@@ -98,8 +96,6 @@ class _Texts(Column):
 
     def arrays(self, array: pa.Array) -> list[np.ndarray]:
         """Returns the different strings, and for each row the index of its string."""
-        import pyarrow as pa
-
         array = _filled(array, self._default)
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
@@ -123,8 +119,6 @@ class _Lists(Column):
 
     def arrays(self, array: pa.Array) -> list[np.ndarray]:
         """Returns the row splits, and the arrays of the values."""
-        import pyarrow.compute as pc
-
         array = _stored(array)
         if array.null_count and not self._takes_missing:
             raise MissingValueError(_first_missing(array))
@@ -179,8 +173,6 @@ def column_of(name: str, arrow: pa.DataType, default: Any) -> Column:
 
 
 def _column(name: str, whole: pa.DataType, arrow: pa.DataType, default: Any, depth: int) -> Column:
-    import pyarrow as pa
-
     kind, arrow = pa.types, plain_type(arrow)
     if kind.is_fixed_size_list(arrow):
         inner = _column(name, whole, arrow.value_type, default, 0)
@@ -200,8 +192,6 @@ def _column(name: str, whole: pa.DataType, arrow: pa.DataType, default: Any, dep
 
 def plain_type(arrow: pa.DataType) -> pa.DataType:
     """Returns the type behind extensions, dictionaries and large or viewed variants, which give the same tensors."""
-    import pyarrow as pa
-
     kind = pa.types
     if isinstance(arrow, pa.BaseExtensionType):
         return plain_type(arrow.storage_type)
@@ -224,15 +214,11 @@ def is_text(arrow: pa.DataType) -> bool:
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    import pyarrow as pa
-
     kind = pa.types
     return bool(kind.is_string(arrow) or kind.is_binary(arrow) or kind.is_fixed_size_binary(arrow))
 
 
 def _default_of(name: str, arrow: pa.DataType, default: Any) -> pa.Scalar | None:
-    import pyarrow as pa
-
     if default is None:
         return None
     try:
@@ -243,8 +229,6 @@ def _default_of(name: str, arrow: pa.DataType, default: Any) -> pa.Scalar | None
 
 def _numbers(arrow: pa.DataType) -> tuple[Any, Callable[[pa.Array], np.ndarray]]:
     """Returns the dtype of a column of numbers, and a function that makes its array; None: it is no such column."""
-    import pyarrow as pa
-
     kind = pa.types
     if kind.is_uint32(arrow):
         return tf.int64, _cast(pa.int64())
@@ -265,8 +249,6 @@ def _numbers(arrow: pa.DataType) -> tuple[Any, Callable[[pa.Array], np.ndarray]]
 
 def _cast(*steps: pa.DataType) -> Callable[[pa.Array], np.ndarray]:
     def cast(array: pa.Array) -> np.ndarray:
-        import pyarrow as pa
-
         if pa.types.is_dictionary(array.type):
             array = array.cast(array.type.value_type)
         for step in steps:
@@ -279,8 +261,6 @@ def _cast(*steps: pa.DataType) -> Callable[[pa.Array], np.ndarray]:
 
 def _stored(array: pa.Array) -> pa.Array:
     """Returns the array that an array of an extension type is stored as."""
-    import pyarrow as pa
-
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
@@ -291,8 +271,6 @@ def _filled(array: pa.Array, default: pa.Scalar | None) -> pa.Array:
         return array
     if default is None:
         raise MissingValueError(_first_missing(array))
-    import pyarrow as pa
-
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     return array.fill_null(default.cast(array.type))

@@ -12,16 +12,13 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ps_train.base.errors import DataError, one_line
 from ps_train.base.remote_files import file_system_of, scheme_of
 from ps_train.data.opened_files import errors_of, size_of
+from ps_train.data.parquet.arrow import pa, pq
 from ps_train.data.parquet.columns import plain_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 """A value of a path's column that is an integer."""
@@ -92,9 +89,6 @@ def read_footers(paths: Sequence[str], columns: Iterable[str] | None) -> Footers
 
 
 def _footer(path: str) -> pq.FileMetaData:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not size_of(path):
         raise DataError(f"{path} is empty: it is not a Parquet file.")
     try:
@@ -114,8 +108,6 @@ def _fields(path: str, schema: pa.Schema) -> dict[str, pa.DataType]:
     Raises:
       DataError: two columns have one name.
     """
-    import pyarrow as pa
-
     fields: dict[str, pa.DataType] = {}
     pending = [(field.name, field.type) for field in reversed(schema)]
     while pending:
@@ -131,7 +123,6 @@ def _fields(path: str, schema: pa.Schema) -> dict[str, pa.DataType]:
 
 def _columns_of_paths(paths: Sequence[str]) -> list[dict[str, pa.Scalar]]:
     """Returns name to value of the columns of each path: int64 if all its values are integers, else strings."""
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
     names = dict.fromkeys(part.partition("=")[0] for path in paths for part in path.split("/")[:-1] if "=" in part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,15 +17,13 @@ from ps_train.base.errors import ConfigError, DataError, nearest, one_line
 from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
+from ps_train.data.parquet.arrow import pa
 from ps_train.data.parquet.columns import Column, MissingValueError, column_of, is_text
 from ps_train.data.parquet.footers import RowGroup, read_footers
 from ps_train.data.parquet.reading import column_in, read_run
 from ps_train.data.parquet.row_runs import RowRun, limited_runs, runs_of_share
 from ps_train.data.record_parser import RecordParser, Records
 from ps_train.data.stream import RandomAccessChunks, Stream, no_autograph, pipeline_error
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OPEN_GROUPS = 4
 """Row groups that are read at the same time for a random order."""
@@ -125,8 +123,6 @@ class Parquet(Stream):
         runs = list(limited_runs(rows, most))
 
         def read(number: Any) -> list[np.ndarray]:
-            import pyarrow as pa
-
             run = runs[int(number)]
             whole = pa.Table.from_batches([rows for _, rows in self._batches(run)])
             return self._arrays(run.group, run.first, whole)
@@ -148,8 +144,6 @@ class Parquet(Stream):
 
         The first array has the number of each row among those of all files.
         """
-        import pyarrow as pa
-
         numbers = np.arange(first, first + rows.num_rows) + self._starts[group]
         while True:
             arrays: list[np.ndarray] = [numbers]
@@ -165,8 +159,6 @@ class Parquet(Stream):
             rows, numbers = rows.filter(pa.array(is_kept)), numbers[is_kept]
 
     def _arrays_of(self, group: RowGroup, name: str, column: Column, rows: Any) -> list[np.ndarray]:
-        import pyarrow as pa
-
         constant = group.constants.get(name)
         array = column_in(rows, name) if constant is None else pa.repeat(constant, rows.num_rows)
         try:

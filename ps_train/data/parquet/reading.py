@@ -7,16 +7,13 @@ for first, rows in read_run(group, RowRun(0, 100, 50), ["user", "price"], ["user
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ps_train.base.errors import one_line
 from ps_train.data.opened_files import errors_of
+from ps_train.data.parquet.arrow import pa, pc, pq
 from ps_train.data.parquet.footers import RowGroup, file_system
 from ps_train.data.parquet.row_runs import RowRun
 from ps_train.data.stream import pipeline_error
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CHUNK_ROWS = 1 << 14
 """Rows that are read together: enough to make the cost of a call negligible."""
@@ -40,9 +37,6 @@ def read_run(
     Raises:
       Exception: as `pipeline_error` makes it: the file cannot be read, or has changed.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     before, last = 0, run.first + run.rows
     try:
         chunks = group.metadata.row_group(group.number)
@@ -69,9 +63,6 @@ def read_run(
 
 def column_in(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     """Returns a column, or a field of a struct, in one piece."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     outer = name
     fields: list[str] = []
     while outer not in rows.schema.names:

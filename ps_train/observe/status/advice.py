@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.config.job import Job
-from ps_train.observe.status.event_model import Costs, steps_per_sec_apart
 
 Status = Mapping[str, Any]
 
@@ -86,12 +85,12 @@ def input(status: Status, job: Job, task: str, value: float) -> str:
 
 
 def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
-    """Advice for a ps whose cores are busy, with the gain of one more ps by the event model."""
+    """Advice for a ps whose cores are busy, with the gain of one more ps."""
     more = len(status["ps"]) + 1
     gain = gain_of_one_more_ps(status)
     if job.ps_on_workers:
         return f"{_one_more_ps(status, job)} shares its work"
-    about = f" would give about {gain:.1f}x, by the event model" if gain is not None else " shares its work"
+    about = f" would give about {gain:.1f}x" if gain is not None else " shares its work"
     return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
 
 
@@ -215,9 +214,12 @@ def gain_of_one_more_ps(status: Status) -> float | None:
     if not rate or not times or not training or any(cpu is None for cpu in cpus):
         return None
     made = sum(worker["steps_per_sec"] or 0.0 for worker in training) or rate
-    ps_cpu_secs = sum(cpus) / made
-    own = [found["input"] + found["compute"] + found["other"] for found in times]
-    costs = Costs(pause=sum(own) / len(own), latency=0.0, worker_cpu=0.0, ps_cpu=ps_cpu_secs)
+    ps_cpu_secs = max(1e-9, sum(cpus) / made)
+    own_secs = sum(found["input"] + found["compute"] + found["other"] for found in times) / len(times)
     cores = round(ps[0].get("cores") or _CORES_OF_A_PS)
-    now = steps_per_sec_apart(costs, len(training), len(ps), cores)
-    return steps_per_sec_apart(costs, len(training), len(ps) + 1, cores) / now
+
+    def most_steps_per_sec(num_ps: int) -> float:
+        """Returns the lesser of what the workers would make if none waited for another, and what the ps could."""
+        return min(len(training) / (own_secs + ps_cpu_secs / num_ps), num_ps * cores / ps_cpu_secs)
+
+    return most_steps_per_sec(len(ps) + 1) / most_steps_per_sec(len(ps))

@@ -23,7 +23,6 @@ from ps_train.modeling.tables.table import Table
 from ps_train.saved.values import RowRun, parts_of
 
 FLOAT32, INT8, BFLOAT16 = "float32", "int8", "bfloat16"
-KINDS = (FLOAT32, INT8, BFLOAT16)
 _CODES, _SCALE = "codes", "scale"
 _MOST = 127
 _LEAST_NUMBERS = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +12,7 @@ import tensorflow as tf
 from ps_train.base.errors import DataError
 from ps_train.data.data_shard import DataShard
 from ps_train.data.opened_files import opened, told_as_data_error
+from ps_train.data.parquet.arrow import pa
 from ps_train.data.parquet.columns import is_text
 from ps_train.data.parquet.footers import RowGroup, read_footers
 from ps_train.data.parquet.reading import column_in, read_run
@@ -22,9 +23,6 @@ from ps_train.data.stream import data_error
 from ps_train.saved.scoring.rows import Data, DataSpec, Features, Rows, check_columns, defaults_for
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.serving.feature_values import Feature
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _PART_ROWS = 1 << 20
 """Most rows of a part of a Parquet file: its row groups are decoded from their beginnings."""
@@ -77,8 +75,6 @@ class _ParquetRows(Rows):
         return int(self._batch.num_rows)
 
     def _column(self, name: str) -> pa.Array:
-        import pyarrow as pa
-
         constant = self._group.constants.get(name)
         return column_in(self._batch, name) if constant is None else pa.repeat(constant, len(self))
 
@@ -90,8 +86,6 @@ class _ParquetRows(Rows):
         return {name: values.value(name, self._column(name), self._place) for name in values.features}
 
     def carried(self, columns: Sequence[str] | None) -> dict[str, pa.Array]:
-        import pyarrow as pa
-
         found = {name: self._column(name) for name in (self._data.columns if columns is None else columns)}
         return {
             name: one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for name, one in found.items()
@@ -161,8 +155,6 @@ class ExampleRows(Rows):
 
 def _array(name: str, features: Sequence[Any]) -> pa.Array:
     """Returns a column of some examples' features, None for those that have none."""
-    import pyarrow as pa
-
     kinds = {"int64_list": pa.int64(), "float_list": pa.float32(), "bytes_list": pa.binary()}
     found: list[Any] = []
     types = set()

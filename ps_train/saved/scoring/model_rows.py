@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
+from ps_train.data.parquet.arrow import pa
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.split import Split
 from ps_train.data.stream import data_error, with_any_bytes
 from ps_train.modeling.model import load_model
 from ps_train.saved.scoring.rows import Data, Rows, check_columns
 from ps_train.saved.scoring.scored_rows import arrow_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ONLY, _LABEL = "features", "label"
 

@@ -19,19 +19,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import DataError
 from ps_train.data.opened_files import size_of
+from ps_train.data.parquet.arrow import pa, pc
 from ps_train.data.parquet.columns import MissingValueError, column_of, plain_type
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.serving.feature_values import Feature
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +166,6 @@ class Features:
         Raises:
           DataError: a value is missing, or has another type.
         """
-        import pyarrow as pa
-
         feature, default = self.features[name], self._default(name)
         if isinstance(default, list):
             array = _with_lists(array, default)
@@ -190,8 +186,6 @@ class Features:
 
     def check(self, name: str, arrow: pa.DataType) -> None:
         """Raises DataError if a column of a type has no value for the model, or not with its default."""
-        import pyarrow as pa
-
         kind, default = pa.types, self._default(name)
         arrow = plain_type(arrow)
         while self.features[name].kind == "dense" and (kind.is_list(arrow) or kind.is_fixed_size_list(arrow)):
@@ -213,8 +207,6 @@ class Features:
 
 def _without_null(kind: pa.DataType, values: pa.DataType) -> pa.DataType:
     """Returns the type of lists for one of missing values alone."""
-    import pyarrow as pa
-
     if pa.types.is_list(kind):
         return pa.list_(_without_null(kind.value_type, values))
     return values if pa.types.is_null(kind) else kind
@@ -222,8 +214,6 @@ def _without_null(kind: pa.DataType, values: pa.DataType) -> pa.DataType:
 
 def _with_lists(array: pa.Array, default: list[Any]) -> pa.Array:
     """Returns a column whose missing lists are a default."""
-    import pyarrow as pa
-
     if not array.null_count:
         return array
     kind = None if pa.types.is_null(array.type) else array.type
@@ -232,9 +222,6 @@ def _with_lists(array: pa.Array, default: list[Any]) -> pa.Array:
 
 def _dense(name: str, array: pa.Array, default: Any) -> np.ndarray[Any, Any]:
     """Returns an array [n, ...] of a column of values, or of lists of the same length, at any depth."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     shape, kind = [len(array)], pa.types
     try:
         while kind.is_list(plain_type(array.type)) or kind.is_fixed_size_list(plain_type(array.type)):

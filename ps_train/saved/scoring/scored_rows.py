@@ -17,18 +17,16 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
+from ps_train.data.parquet.arrow import pa, pc, pq
 from ps_train.saved.scoring.formats import DELIMITERS, FORMATS, format_of_name
 from ps_train.saved.scoring.text_rows import LIST_SEPARATOR, json_of, text_of
 from ps_train.saved.serving.feature_values import Array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def format_of_result(path: str, kind: str) -> str:
@@ -72,8 +70,6 @@ class Results:
 
     def write(self, path: str, scored: Sequence[tuple[Mapping[str, pa.Array], Mapping[str, Array]]]) -> None:
         """Writes carried columns and predictions into a chunk."""
-        import pyarrow as pa
-
         tables = [
             pa.table({**carried, **{name: arrow_of(values) for name, values in predictions.items()}})
             for carried, predictions in scored
@@ -91,8 +87,6 @@ class Results:
 
     def join(self, chunks: Sequence[str], path: str) -> None:
         """Writes the file of all chunks."""
-        import pyarrow as pa
-
         types = self._types([table.schema for table in _tables(chunks)])
         while True:
             try:
@@ -111,8 +105,6 @@ class Results:
         return {name: found[name] for name in [*(sorted(names) if self._of_examples else names), *self._outputs]}
 
     def _common(self, first: pa.DataType, second: pa.DataType) -> pa.DataType:
-        import pyarrow as pa
-
         if first == second:
             return first
         if self._of_examples and pa.types.is_list(first) != pa.types.is_list(second):
@@ -125,8 +117,6 @@ class Results:
             return pa.string()
 
     def _in_types(self, table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
-        import pyarrow as pa
-
         arrays = []
         for name, kind in types.items():
             if name in table.column_names:
@@ -136,8 +126,6 @@ class Results:
         return pa.table(arrays, pa.schema(list(types.items())))
 
     def _in_type(self, name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
-        import pyarrow as pa
-
         if array.type == kind:
             return array
         if pa.types.is_string(kind):
@@ -187,8 +175,6 @@ class Results:
 
 
 def _tables(chunks: Sequence[str]) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     for chunk in chunks:
         with pa.memory_map(chunk) as file, pa.ipc.open_stream(file) as reader:
             yield reader.read_all()
@@ -196,8 +182,6 @@ def _tables(chunks: Sequence[str]) -> Iterator[pa.Table]:
 
 def arrow_of(values: Array) -> pa.Array:
     """Returns an array [n, ...] as Arrow: texts, numbers, or lists of a fixed size."""
-    import pyarrow as pa
-
     if values.ndim > 1:
         if not values.shape[-1]:
             return pa.array(values.tolist())
@@ -217,13 +201,11 @@ def arrow_of(values: Array) -> pa.Array:
 
 def plain(array: Any) -> list[Any]:
     """Returns Python's values; float32 in as few digits as tell it from others, and bytes as texts."""
-    import pyarrow as pa
-
     kind = pa.types
     if kind.is_list(array.type) or kind.is_large_list(array.type) or kind.is_fixed_size_list(array.type):
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         values = iter(plain(array.flatten()))
-        lengths = pa.compute.list_value_length(array).to_pylist()
+        lengths = pc.list_value_length(array).to_pylist()
         return [None if length is None else [next(values) for _ in range(length)] for length in lengths]
     if kind.is_float32(array.type) or kind.is_float16(array.type):
         return array.cast(pa.float32()).cast(pa.string()).cast(pa.float64()).to_pylist()
@@ -250,8 +232,6 @@ def _line(kind: str, cells: Sequence[str]) -> str:
 
 
 def _write_parquet(path: str, tables: Iterator[pa.Table]) -> None:
-    import pyarrow.parquet as pq
-
     first = next(tables)
     with pq.ParquetWriter(path, first.schema) as writer:
         writer.write_table(first)

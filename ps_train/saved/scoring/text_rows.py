@@ -12,7 +12,7 @@ import abc
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +20,11 @@ from ps_train.base.errors import ConfigError, DataError, one_line
 from ps_train.data.data_shard import DataShard
 from ps_train.data.gzip_files import is_gzipped
 from ps_train.data.opened_files import errors_of, size_of
+from ps_train.data.parquet.arrow import pa, pc
 from ps_train.data.text_lines import Blocks, first_line, place_of_line, read_block, read_gzip
 from ps_train.saved.scoring.formats import DELIMITERS
 from ps_train.saved.scoring.rows import Data, DataSpec, Features, Rows, check_columns, check_different, defaults_for
 from ps_train.saved.serving.feature_values import Feature
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LIST_SEPARATOR = "|"
 """Separates the elements of a list in a cell of csv and tsv."""
@@ -89,8 +87,6 @@ def _place(path: str, first: int, step: int) -> Place:
 
 
 def _type(name: str, text: str) -> pa.DataType:
-    import pyarrow as pa
-
     try:
         return pa.type_for_alias(text)
     except ValueError:
@@ -138,8 +134,6 @@ class CellData(_LineData):
             self.array(features[name], _cells([None]), lambda _, name=name: f"--default={name}")  # type: ignore[misc]
 
     def _names_in(self, path: str) -> list[str]:
-        import pyarrow as pa
-
         line = first_line(path)
         if not line.strip():
             raise DataError(f"{path} has no first line with the names of its columns: give them by --header.")
@@ -151,7 +145,6 @@ class CellData(_LineData):
             raise DataError(f"{place(0)} cannot be read: {one_line(error)}.") from None
 
     def _read(self, text: bytes, names: Sequence[str], on_error: Any = None) -> pa.Table:
-        import pyarrow as pa
         from pyarrow import csv
 
         return csv.read_csv(
@@ -169,9 +162,6 @@ class CellData(_LineData):
         )
 
     def _rows(self, place: Place, text: bytes, is_first: bool, batch_size: int) -> Iterator[Rows]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         _check_utf8(text, place)
         skipped = int(is_first and self._has_header)
         if skipped:
@@ -213,8 +203,6 @@ class CellData(_LineData):
 
     def array(self, feature: Feature, cells: pa.Array, place: Place) -> pa.Array:
         """Returns the column of a feature, from its cells."""
-        import pyarrow.compute as pc
-
         if feature.name in self.defaults:
             cells = pc.fill_null(cells, self.defaults[feature.name])
         if not _takes_lists(feature):
@@ -234,8 +222,6 @@ class CellData(_LineData):
 
 
 def _cells(values: Sequence[Any], kind: Any = None) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(values, kind or pa.string())
 
 
@@ -270,8 +256,6 @@ def _takes_lists(feature: Feature) -> bool:
 
 def _arrow_type(feature: Feature) -> pa.DataType:
     """Returns the type of a feature's values in text."""
-    import pyarrow as pa
-
     kinds = {"O": pa.string(), "i": pa.int64(), "u": pa.uint64(), "b": pa.bool_()}
     return kinds.get(np.dtype(feature.dtype).kind, pa.float64())
 
@@ -282,9 +266,6 @@ def in_type(name: str, cells: pa.Array, kind: pa.DataType, place: Place) -> pa.A
     Raises:
       DataError: a text is not of the type.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if cells.type == kind:
         return cells
     trimmed = pc.utf8_trim_whitespace(cells)
@@ -317,8 +298,6 @@ class _CellRows(Rows):
         return found
 
     def carried(self, columns: Sequence[str] | None) -> dict[str, pa.Array]:
-        import pyarrow as pa
-
         types = self._data.carried_types
         names = self._data.columns if columns is None else columns
         return {name: in_type(name, self._column(name), types.get(name, pa.string()), self._place) for name in names}
@@ -396,8 +375,6 @@ class _JsonRows(Rows):
         return {name: self._carried(name) for name in names}
 
     def _carried(self, name: str) -> pa.Array:
-        import pyarrow as pa
-
         values = [one.get(name) for one in self._records]
         found = None
         if name in self._data.types:
@@ -411,8 +388,6 @@ class _JsonRows(Rows):
 
 def _inferred(values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array | None:
     """Returns an array of values of one type, None if they are of several."""
-    import pyarrow as pa
-
     try:
         return pa.array(values, kind)
     except OverflowError:  # above int64

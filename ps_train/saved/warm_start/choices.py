@@ -11,9 +11,7 @@ does not fit it, starts as new, and the report says why.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -275,8 +273,3 @@ def _no_route(old: TableLayout, new: TableLayout) -> str:
 
 def _sizes(layout: TableLayout) -> str:
     return ",".join(map(str, layout.sizes))
-
-
-def bytes_of(shape: Any, size: int) -> int:
-    """Returns the bytes of a variable from its shape and the size of a number."""
-    return math.prod(shape) * size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.event_model import Costs, steps_per_sec
 from benchmarks.growth import calibrated, limits
-from ps_train.observe.status.event_model import Costs, steps_per_sec
 
 
 def test_costs_are_those_of_one_worker_and_of_the_most():

@@ -138,6 +138,10 @@ def _required(value: Any, name: str, mode: str, *modes: str) -> bool:
     return value is not None
 
 
+def _wrong_type(name: str, value: Any, allowed: str) -> TypeError:
+    return TypeError(f"EstimatorSpec.{name}={value!r} is of type {type(value).__name__}: use {allowed}.")
+
+
 def _check_graph(value: Any, name: str) -> None:
     if tf.executing_eagerly():  # values in place of tensors of a graph, as tests of heads have
         return
@@ -149,7 +153,7 @@ def _check_graph(value: Any, name: str) -> None:
 
 def _checked_tensor(value: Any, name: str) -> Any:
     if not isinstance(value, tf.Tensor | tf.Variable):
-        raise TypeError(f"EstimatorSpec.{name}={value!r} is of type {type(value).__name__}: use a Tensor.")
+        raise _wrong_type(name, value, "a Tensor")
     _check_graph(value, name)
     return value
 
@@ -187,17 +191,12 @@ def _checked_metrics(metrics: Any) -> dict[str, Any]:
     if metrics is None:
         return {}
     if not isinstance(metrics, dict):
-        raise TypeError(
-            f"EstimatorSpec.eval_metric_ops={metrics!r} is of type {type(metrics).__name__}: "
-            "use a dict of name to (value, update_op)."
-        )
+        raise _wrong_type("eval_metric_ops", metrics, "a dict of name to (value, update_op)")
     pairs = {name: _pair_of(name, metric) for name, metric in metrics.items()}
     for name, pair in pairs.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(
-                f"EstimatorSpec.eval_metric_ops[{name!r}]={pair!r} is of type {type(pair).__name__}: "
-                "use a tuple (value, update_op), as tf.compat.v1.metrics return."
-            )
+            allowed = "a tuple (value, update_op), as tf.compat.v1.metrics return"
+            raise _wrong_type(f"eval_metric_ops[{name!r}]", pair, allowed)
         for tensor in tf.nest.flatten(pair):
             _check_graph(tensor, f"eval_metric_ops[{name!r}]")
     return pairs
@@ -219,10 +218,7 @@ def _checked_scaffold(scaffold: Any) -> v1.train.Scaffold:
     if scaffold is None:
         return v1.train.Scaffold()
     if not isinstance(scaffold, v1.train.Scaffold):
-        raise TypeError(
-            f"EstimatorSpec.scaffold={scaffold!r} is of type {type(scaffold).__name__}: "
-            "use a tf.compat.v1.train.Scaffold."
-        )
+        raise _wrong_type("scaffold", scaffold, "a tf.compat.v1.train.Scaffold")
     return scaffold
 
 
@@ -231,16 +227,11 @@ def _checked_export_outputs(outputs: Any, predictions: Any) -> Mapping[str, Expo
     if outputs is None:
         return {_SERVING: PredictOutput(predictions)}
     if not isinstance(outputs, dict):
-        raise TypeError(
-            f"EstimatorSpec.export_outputs={outputs!r} is of type {type(outputs).__name__}: "
-            "use a dict of signature name to ExportOutput."
-        )
+        raise _wrong_type("export_outputs", outputs, "a dict of signature name to ExportOutput")
     for name, output in outputs.items():
         if not isinstance(output, ExportOutput):
-            raise TypeError(
-                f"EstimatorSpec.export_outputs[{name!r}]={output!r} is of type {type(output).__name__}: "
-                "use a PredictOutput, ClassificationOutput or RegressionOutput."
-            )
+            allowed = "a PredictOutput, ClassificationOutput or RegressionOutput"
+            raise _wrong_type(f"export_outputs[{name!r}]", output, allowed)
     if len(outputs) == 1:
         return outputs | {_SERVING: next(iter(outputs.values()))}
     if outputs and _SERVING not in outputs:

@@ -16,7 +16,7 @@ def test_a_table_maps_values_to_positions(run):
     assert run_new(buckets.lookup(tf.constant(["b", "x"]))) == [1, 2]
     numbers = index_table_from_tensor([10, 20], dtype=tf.int64, default_value=7)
     assert run_new(numbers.lookup(tf.constant([20, 30], tf.int64))) == [1, 7]
-    with pytest.raises(ValueError, match="mapping=None"):
+    with pytest.raises(ValueError, match="must be specified"):
         index_table_from_tensor(None)
 
 
@@ -35,8 +35,8 @@ def test_a_table_maps_lines_of_a_file(run, tmp_path):
     numbers = index_table_from_file(
         str(tmp_path / "numbers.txt"), 1, key_dtype=tf.int32, key_column_index=0, delimiter=",", name="numbers"
     )
-    assert run_new(numbers.lookup(tf.constant([20, 30], tf.int64))) == [1, 2]
+    assert run_new(numbers.lookup(tf.constant([20, 30]))) == [1, 2]
     with pytest.raises(TypeError, match="vocabulary_size"):
         index_table_from_file(str(path), vocabulary_size=2)
-    with pytest.raises(ValueError, match="give the name of a file"):
+    with pytest.raises(ValueError, match="vocabulary_file"):
         index_table_from_file()

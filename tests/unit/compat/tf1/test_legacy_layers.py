@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1.contrib import ContribModule
-from ps_train.compat.tf1.legacy import NamesOfKeras
+from ps_train.compat.tf1.legacy import keras_names
 
-layers = ContribModule("tensorflow.layers", {}, NamesOfKeras("layers"))
+layers = ContribModule("tensorflow.layers", {}, keras_names("layers"))
 
 X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 

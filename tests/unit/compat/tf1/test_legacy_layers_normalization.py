@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.tf1.contrib import ContribModule
-from ps_train.compat.tf1.legacy import NamesOfKeras
+from ps_train.compat.tf1.legacy import keras_names
 
-layers = ContribModule("tensorflow.layers", {}, NamesOfKeras("layers"))
+layers = ContribModule("tensorflow.layers", {}, keras_names("layers"))
 
 RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.normal(2.0, 3.0, size=(50, 4)).astype(np.float32)

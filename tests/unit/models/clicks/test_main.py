@@ -24,7 +24,7 @@ def test_without_arguments_the_command_says_how_to_use_it(capsys):
     assert main([]) == 0
     told = capsys.readouterr().out
     assert "--make DIRECTORY" in told
-    assert "--measure FILE" in told
+    assert "--scores DIRECTORY" in told
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,10 @@ def test_without_arguments_the_command_says_how_to_use_it(capsys):
         (["--make"], "--make"),
         (["--make", "x", "--lines", "0"], "at least 1"),
         (["--make", "x", "--seed", "-1"], "--seed"),
-        (["--make", "x", "--measure", "y"], "--measure"),
+        (["--make", "x", "--scores", "y"], "--scores"),
         (["--mak", "x"], "--mak"),
         (["there"], "there"),
         (["--scores", "/nowhere"], "/nowhere"),
-        (["--measure", "/nowhere"], "/nowhere"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(capsys, monkeypatch, tmp_path, arguments, said):

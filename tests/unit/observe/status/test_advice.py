@@ -1,4 +1,4 @@
-"""Advice that the job does not follow already and can follow; the gain of one more ps, by the event model."""
+"""Advice that the job does not follow already and can follow; the gain of one more ps."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_advice_on_waiting_does_not_name_the_mode_that_the_job_has():
 def test_a_saturated_ps_is_named_with_the_gain_of_one_more():
     finding = warned(with_ps(cpu=7.9))["ps_cpu"]
     assert finding["task"] == "ps:0"
-    assert re.search(r"one more ps would give about \d\.\dx, by the event model: --num_ps=3", finding["advice"])
+    assert re.search(r"one more ps would give about \d\.\dx: --num_ps=3", finding["advice"])
 
 
 def test_the_slow_worker_is_named_even_where_all_wait_for_it():

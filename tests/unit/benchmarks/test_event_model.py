@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ps_train.observe.status.event_model import (
+from benchmarks.event_model import (
     MOST_WORKERS,
     Costs,
     steps_per_sec,
