@@ -25,7 +25,7 @@ from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKey
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.saved.export.fingerprint import write_fingerprint
-from ps_train.saved.values import variables_hash
+from ps_train.saved.values import hash_of_values
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _write(
 
 def _write_fingerprint(path: str, checkpoint: str) -> None:
     """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
-    variables = variables_hash(CheckpointValues(os.path.join(path, "variables", "variables")))
+    variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
     write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
 
 

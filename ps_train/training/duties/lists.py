@@ -34,6 +34,7 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
+from ps_train.training.duties.deltas import Deltas
 from ps_train.training.duties.duty import Duty, Ending, Feed, Model, Rounds, Saves, Setting
 from ps_train.training.duties.event_cuts import EventCuts
 from ps_train.training.duties.feeds import OwnFeed, PartitionFeed, SharedFeed
@@ -42,7 +43,7 @@ from ps_train.training.duties.finishing import Finishing
 from ps_train.training.duties.first_values import first_values
 from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
-from ps_train.training.duties.outputs import Advising, Deltas, Exporting, Uploading
+from ps_train.training.duties.outputs import Advising, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
 from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
@@ -184,7 +185,7 @@ class Chief(Worker):
         file = EventFile(joined.directory, {"job": text_of(job, setting.agreed.plan)})
         tracking = make_tracking(job, joined.observer.board, file.add)
         user_hooks, feed, rounds = UserHooks(setting, ends_all=True), _feed_of(setting), _rounds_of(setting)
-        members, saving = Members(setting, joined, rounds), Saving(setting, joined, user_hooks)
+        members, saving = Members(setting, joined, rounds), Saving(setting, joined, user_hooks, job.delta_every_secs)
         progressing, profiling = Progressing(setting, joined, saving, file, tracking), Profiling(setting, rounds)
         model = OwnModel(setting, joined, saving, progressing, first_values(setting, self._warm_start))
         fetches, scaled_loss, residuals = progressing.fetches, _scaled_loss(setting), _held_residuals(setting)
