@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.engine.run_directory.checkpoint_contents import EVENT_CUT_KEY
 from ps_train.engine.run_directory.cut_checkpoints import read_cuts
-from ps_train.engine.updates.shards.event_cut_table import EVENT_CUT_KEY
 from ps_train.training.duties.event_cuts import EventCuts
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long

@@ -19,10 +19,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.run_directory.checkpoint_contents import EVENT_CUT_KEY
 from ps_train.engine.variables.variables import CheckpointEntry, ps_device, zeros_variable
-
-EVENT_CUT_KEY = "ps_train/event_cut"
-"""Key of the cut in checkpoints, int64 [2].  Where the second number is 0, the checkpoint is the cut of the first."""
 
 
 class EventCutTable:
