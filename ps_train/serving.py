@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ps_train.saved.serving.following import Served, load
+from ps_train.saved.deltas.following import Served, load
 
 __all__ = ["Served", "load"]

@@ -9,5 +9,5 @@ that travels as one message.  A `ReceivedPush` is what arrives at a ps.  An `Upd
 becomes a new value.
 
 It does not know processes, heartbeats or the training loop: it builds graphs, and others run them.  Only
-`checkpoint/` (saves, restores, uploads, deltas) and `serving/` (which follows deltas) start threads.
+`checkpoint/` (saves, restores) and `run_directory/` (uploads) start threads.
 """

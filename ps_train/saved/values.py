@@ -15,7 +15,6 @@ import dataclasses
 import hashlib
 import math
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,9 +23,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
-from ps_train.base.untrusted import UntrustedError, path_below
-from ps_train.base.whole_file import whole_folder
+from ps_train.base.errors import ConfigError, DamagedCheckpointError
+from ps_train.base.untrusted import UntrustedError
 from ps_train.engine.run_directory.checkpoint_contents import (
     CHUNK_BYTES,
     SLICED_DTYPES,
@@ -148,17 +146,13 @@ class ContentHash:
         return whole.hexdigest()
 
 
-def variables_hash(values: CheckpointValues) -> str:
-    """Returns the hash of variables alone, as the fingerprint of a SavedModel has it."""
-    return _hash(values, {})
+def hash_of_values(values: CheckpointValues, files: Mapping[str, str]) -> str:
+    """Returns the hash of a content; without files it is that of the variables, as a fingerprint has it.
 
-
-def content_hash(saved: Saved) -> str:
-    """Returns the hash of a whole content."""
-    return _hash(saved.values, saved.file_hashes())
-
-
-def _hash(values: CheckpointValues, files: Mapping[str, str]) -> str:
+    Args:
+      values: the variables.
+      files: name to hash, of all other files.
+    """
     content = ContentHash(values.kinds, files)
     for part in all_parts(values.kinds, list(values.kinds)):
         content.add(part, read_and_hash(values, part)[1])
@@ -179,14 +173,6 @@ def hash_of(array: Any) -> bytes:
             digest.update(len(text).to_bytes(8, "little") + text)
         return digest.digest()
     return hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data if array.ndim else array.tobytes()).digest()
-
-
-def graph_hash(saved: Saved) -> str:
-    """Returns the fingerprint of the graph: of the file of a SavedModel, of the variables' shapes of a checkpoint."""
-    if saved.folder:
-        return hash_of_file(os.path.join(saved.folder, SAVED_MODEL))
-    lines = [f"{key} {dtype.name} {shape}\n" for key, (shape, dtype) in sorted(saved.values.kinds.items())]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def parts_of(key: str, kind: Kind) -> list[RowRun]:
@@ -254,68 +240,6 @@ def _local_session() -> Iterator[v1.Session]:
     """Gives a session of a graph of its own, which works also where eager execution is disabled."""
     with tf.Graph().as_default(), tf.device("/device:CPU:0"), v1.Session() as session:
         yield session
-
-
-@contextlib.contextmanager
-def new_folder(path: str, flag: str) -> Iterator[str]:
-    """Gives a directory that gets its name when the body ends well.
-
-    Raises:
-      ConfigError: the directory is there already and not empty, or cannot be made.
-    """
-    target = os.path.abspath(path)
-    if os.path.exists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise ConfigError(f"{flag}={path} is there already: use another directory.")
-    with contextlib.ExitStack() as stack:
-        try:
-            unfinished = stack.enter_context(whole_folder(target))
-        except OSError as error:
-            raise ConfigError(f"{flag}={path} cannot be made ({error.strerror}): use another directory.") from None
-        yield unfinished
-
-
-def words(array: Any) -> Any:
-    """Returns the rows of an array as integers of the same bits, [rows, n]: equal rows are equal in every bit."""
-    rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    size = rows.shape[1] * rows.itemsize
-    width = next(width for width in (8, 4, 2, 1) if size % width == 0)
-    return rows.view(np.dtype(f"u{width}")) if size else np.zeros([len(array), 0], np.uint8)
-
-
-def changed_rows(old: Any, new: Any) -> Any:
-    """Returns the numbers of the rows that differ in a bit, int64 [n]."""
-    if old.dtype == object:
-        return np.flatnonzero((old != new).reshape(len(old), -1).any(1))
-    return np.flatnonzero((words(old) != words(new)).any(1))
-
-
-def copy_file(path: str, target: str, name: str, digest: str) -> None:
-    """Copies a file into a directory.
-
-    Args:
-      path: the file.
-      target: the directory, which need not exist.
-      name: name of the copy in it, also below it.
-      digest: SHA-256 of the file.
-
-    Raises:
-      DamagedCheckpointError: the file is missing, not a regular file, or has another hash.
-    """
-    try:
-        copy = path_below(target, name)
-        os.makedirs(os.path.dirname(copy), exist_ok=True)
-        if not os.path.isfile(path):  # opening a pipe would wait for ever
-            raise UntrustedError("it is not a regular file")
-        shutil.copyfile(path, copy)
-        if not has_hash(copy, digest):
-            raise UntrustedError("it has another hash than the manifest says")
-    except UntrustedError as error:
-        raise DamagedCheckpointError(f"{path} is damaged or missing ({one_line(error)}).") from None
-
-
-def has_hash(path: str, digest: str) -> bool:
-    """Returns True for a regular file with this SHA-256."""
-    return os.path.isfile(path) and hash_of_file(path) == digest
 
 
 def hash_of_file(path: str) -> str:

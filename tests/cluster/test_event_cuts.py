@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.engine.run_directory.checkpoint_contents import EVENT_CUT_KEY
 from ps_train.engine.run_directory.cut_checkpoints import read_cuts
-from ps_train.engine.updates.shards.event_cut_table import EVENT_CUT_KEY
 from ps_train.training.duties.event_cuts import EventCuts
 from tests.support.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.recording import NAMES, SharingWorker, ownership_of, used
+from tests.support.recording import NAMES, SharingWorker, used
 from tests.support.unbounded import Memory, RecordingRows
 
 BEGIN = 1_000_000_000_000
@@ -36,14 +36,13 @@ class CuttingWorker(SharingWorker):
     def __init__(self, cluster: InProcessCluster, directory: str) -> None:
         super().__init__(cluster, 0)
         self.lines: list[str] = []
-        (table,) = ownership_of(self.step).event_cuts
         setting: Any = types.SimpleNamespace(
             prepared=types.SimpleNamespace(job=cluster.job),
             joined=types.SimpleNamespace(directory=directory),
             console=types.SimpleNamespace(line=self.lines.append),
         )
         saving: Any = types.SimpleNamespace(save_cut=self.save)
-        self.cuts = EventCuts(setting, table, self.shares, types.SimpleNamespace(step=0), saving)
+        self.cuts = EventCuts(setting, self.gates[0], types.SimpleNamespace(step=0), saving)
 
     def save(self, session) -> int:
         return self.cluster.snapshots.save(session)

@@ -16,6 +16,7 @@ from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.updates.shards.shard_ownership import OwnershipTable
 from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.event_gate import event_gates
 from ps_train.training.loop.loop import TrainingLoop
 from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.shard_client import OwnershipClient, ShardClient
@@ -164,7 +165,8 @@ class SharingWorker:
     def _client_of(self, replica: Replica, restart: Callable[[], object]) -> OwnershipClient:
         job, (sharding,) = self.cluster.job, self.step.parts.of(Sharding)
         if sharding.assigned.reader.is_endless:
-            return PartitionClient(self.step, replica, job, restart)
+            self.gates = event_gates(self.step, job)
+            return PartitionClient(self.step, replica, job, restart, *self.gates)
         return ShardClient(self.step, replica, job, len(self.cluster.steps), restart)
 
     def begin(self) -> None:

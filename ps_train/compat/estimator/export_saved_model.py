@@ -23,9 +23,11 @@ from ps_train.compat.capture.counted_step import operations_of
 from ps_train.compat.capture.sessions import estimator_graph
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec, ModeKeys
 from ps_train.compat.estimator.spec.run_config import RunConfig
+from ps_train.data.opened_files import names_in
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
 from ps_train.saved.export.fingerprint import write_fingerprint
-from ps_train.saved.values import variables_hash
+from ps_train.saved.export.numbered import next_number, write_numbered
+from ps_train.saved.values import hash_of_values
 
 log = logging.getLogger(__name__)
 
@@ -76,17 +78,15 @@ def export_saved_model(
       ValueError: the checkpoint lacks a variable, or there is nothing to serve.
     """
     base = tf.compat.as_str(os.fspath(base))
-    unfinished = os.path.join(base, f"temp-{_next_timestamp(base)}-{os.getpid()}")
-    try:
-        _write(model_fn, receiver_fn, config, checkpoint, unfinished, options)
+
+    def write(path: str) -> None:
+        _write(model_fn, receiver_fn, config, checkpoint, path, options)
         if not options.as_text:
-            _write_fingerprint(unfinished, checkpoint)
-        _copy_assets(options.assets_extra, unfinished)
-        return tf.compat.as_bytes(_publish(unfinished, base))
-    except BaseException:
-        if gfile.exists(unfinished):
-            gfile.rmtree(unfinished)
-        raise
+            _write_fingerprint(path, checkpoint)
+        _copy_assets(options.assets_extra, path)
+
+    unfinished = os.path.join(base, f"temp-{int(time.time())}-{os.getpid()}")
+    return tf.compat.as_bytes(write_numbered(unfinished, write, lambda: _next_path(base)))
 
 
 def _write(
@@ -124,7 +124,7 @@ def _write(
 
 def _write_fingerprint(path: str, checkpoint: str) -> None:
     """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
-    variables = variables_hash(CheckpointValues(os.path.join(path, "variables", "variables")))
+    variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
     write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
 
 
@@ -197,20 +197,7 @@ def _copy_assets(assets: Mapping[str, str], path: str) -> None:
         gfile.copy(source, target)
 
 
-def _next_timestamp(base: str) -> int:
-    """Returns the time in seconds, or the number after the last export if that is as new."""
-    names = [name.rstrip("/") for name in gfile.listdir(base)] if gfile.exists(base) else []
-    last = max((int(name) for name in names if name.isascii() and name.isdigit() and len(name) == 10), default=0)
-    return max(int(time.time()), last + 1)
-
-
-def _publish(unfinished: str, base: str) -> str:
-    """Moves a complete export to its name; returns its path."""
-    while True:
-        path = os.path.join(base, str(_next_timestamp(base)))
-        try:
-            gfile.rename(unfinished, path)
-            return path
-        except tf.errors.OpError:
-            if not gfile.exists(path):  # otherwise another process was faster
-                raise
+def _next_path(base: str) -> str:
+    """Returns the path whose name is the time in seconds, or the number after the last export if that is as new."""
+    times = [name for name in names_in(base) if len(name) == 10]
+    return os.path.join(base, str(next_number(times, int(time.time()))))

@@ -3,7 +3,6 @@
     ahead = ReadAhead(source, batch_size=64, max_wait_secs=5, patience_secs=120)
     ahead.follow({0: 17, 3: 4000})          # the partitions to read, each with the offset of its next row
     ahead.cut(3)                            # Cut(begin=4000, end=4064, rows=[...]), or None: too few rows yet
-    ahead.until = 1_800_000_000_000         # ms: no batch has a row of this event time or a later one
     ahead.close()
 
 One thread reads all partitions of a worker, and asks for their number and their ends.  An error of the source is raised
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from ps_train.base.console import human_secs
 from ps_train.base.errors import DataError, UnreachableError, one_line
+from ps_train.data.unbounded.row_gate import NO_STAMP, OPEN, RowGate
 from ps_train.data.unbounded.source import Row, UnboundedSource
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,13 @@ class Cut(NamedTuple):
       begin: offset at which they begin.
       end: offset after them.
       rows: the rows that are trained on; they may be none.
-      late: number of those with an event time before `late_before`.
+      stamps: what the gate knows all rows by.
     """
 
     begin: int
     end: int
     rows: list[Row]
-    late: int
+    stamps: list[float]
 
 
 class _Read(NamedTuple):
@@ -61,12 +61,12 @@ class _Read(NamedTuple):
 
     Attributes:
       arrival: when it arrived, in seconds of a monotonic clock.
-      time: its event time, ms since 1970; minus infinity if it is not trained on, or no event times are used.
+      stamp: what the gate knows it by.
     """
 
     row: Row
     arrival: float
-    time: float
+    stamp: float
 
 
 class _Partition:
@@ -87,19 +87,18 @@ class _Partition:
         self.tail = read.row.after
         self.bytes += len(read.row.value or b"")
 
-    def cut(self, most: int, end: float, before: float, until: float, late_before: float) -> Cut | None:
+    def cut(self, most: int, end: float, before: float, gate: RowGate) -> Cut | None:
         """Cuts a batch of `most` rows; of fewer, if the partition ends or stops, or a row arrived before a time.
 
         Args:
           most: number of rows that are trained on.
           end: offset at which the partition ends.
           before: time of arrival.
-          until: event time at which the partition stops, ms.
-          late_before: event time before which rows are late, ms.
+          gate: stops the partition.
         """
         count, available, is_last, stops = 0, 0, False, False
         for read in self.rows:
-            is_last, stops = read.row.after > end, read.time >= until
+            is_last, stops = read.row.after > end, gate.is_shut(read.stamp)
             if is_last or stops or count == most:
                 break
             available += 1
@@ -112,10 +111,9 @@ class _Partition:
         reads = [self.rows.popleft() for _ in range(available)]
         rows = [read.row for read in reads]
         begin, self.head = self.head, int(end) if is_last else rows[-1].after
-        late = sum(-math.inf < read.time < late_before for read in reads)
         self.bytes -= sum(len(row.value or b"") for row in rows)
         used = [row for row in rows if row.value is not None]
-        return Cut(begin, self.head, used, late) if begin < self.head else None
+        return Cut(begin, self.head, used, [read.stamp for read in reads]) if begin < self.head else None
 
 
 class ReadAhead:
@@ -126,8 +124,7 @@ class ReadAhead:
       max_wait_secs: seconds that a row waits for others before a smaller batch is cut.
       patience_secs: seconds that the source may be unreachable.
       clock: returns seconds of a monotonic clock.
-      event_time: returns the event time of a row of a partition, ms since 1970, or None if the row is to be left out;
-        None if event times are not used.
+      gate: says which rows may be in a batch.
 
     Attributes:
       count: number of partitions; 0 before it is known.
@@ -135,8 +132,6 @@ class ReadAhead:
       cursors: offset of the first unused row of each partition of this worker, set by its client.
       lags: how much was left to read of each of them, and how much this worker has read of it so far, in the source's
         unit.
-      until: event time in ms at which all partitions stop: no batch has a row of this time or a later one.
-      late_before: event time in ms before which rows are counted as late.
     """
 
     def __init__(
@@ -146,15 +141,15 @@ class ReadAhead:
         max_wait_secs: float,
         patience_secs: float,
         clock: Callable[[], float] = time.monotonic,
-        event_time: Callable[[int, Row], float | None] | None = None,
+        gate: RowGate = OPEN,
     ) -> None:
-        self.count, self.until, self.late_before = 0, math.inf, -math.inf
+        self.count = 0
         self.ends: dict[int, int] = {}
         self.cursors: Mapping[int, int] = {}
         self.lags: Mapping[int, tuple[float, float]] = {}
         self._measured: dict[int, tuple[int, float]] = {}
         self._source, self._batch_size, self._clock = source, batch_size, clock
-        self._event_time = event_time
+        self._gate = gate
         self._max_wait_secs, self._patience_secs = max_wait_secs, patience_secs
         self._lock = threading.Lock()
         self._calls = threading.Lock()  # only one thread calls the source
@@ -200,21 +195,21 @@ class ReadAhead:
             if known is None:
                 return None
             before = self._clock() - self._max_wait_secs
-            return known.cut(self._batch_size, end, before, self.until, self.late_before)
+            return known.cut(self._batch_size, end, before, self._gate)
 
     def has_rows(self, partition: int) -> bool:
         """Returns True if a batch of the partition could be cut now or soon."""
         self.check()
         with self._lock:
             known = self._followed.get(partition)
-            return known is not None and bool(known.rows) and known.rows[0].time < self.until
+            return known is not None and bool(known.rows) and not self._gate.is_shut(known.rows[0].stamp)
 
-    def head_time(self, partition: int) -> int | None:
-        """Returns the event time of the row at which the next batch begins; None if it is not there, or not used."""
+    def head_stamp(self, partition: int) -> float | None:
+        """Returns the stamp of the row at which the next batch begins; None if it is not there, or has none."""
         with self._lock:
             known = self._followed.get(partition)
-            is_there = known is not None and known.rows and known.rows[0].time > -math.inf
-            return int(known.rows[0].time) if known is not None and is_there else None
+            stamp = known.rows[0].stamp if known is not None and known.rows else NO_STAMP
+            return None if stamp == NO_STAMP else stamp
 
     def empty_secs(self, partition: int) -> float:
         """Returns for how many seconds a partition has been read to its end; 0 if there are rows."""
@@ -320,9 +315,9 @@ class ReadAhead:
                 continue
             with self._calls:
                 rows = self._source.read(number, partition.tail, most)
-                is_end = not rows and self._event_time is not None and not self._source.lag(number, partition.tail)
+                is_end = not rows and self._gate.asks_for_ends and not self._source.lag(number, partition.tail)
             now = self._clock()
-            read = [self._with_time(number, row, now) for row in rows]
+            read = [self._stamped(number, row, now) for row in rows]
             with self._lock:
                 for one in read:
                     partition.add(one)
@@ -341,11 +336,9 @@ class ReadAhead:
             )
         return found
 
-    def _with_time(self, partition: int, row: Row, now: float) -> _Read:
-        if self._event_time is None or row.value is None:
-            return _Read(row, now, -math.inf)
-        found = self._event_time(partition, row)
-        return _Read(row, now, found) if found is not None else _Read(row._replace(value=None), now, -math.inf)
+    def _stamped(self, partition: int, row: Row, now: float) -> _Read:
+        stamp = NO_STAMP if row.value is None else self._gate.stamp(partition, row)
+        return _Read(row._replace(value=None), now, NO_STAMP) if stamp is None else _Read(row, now, stamp)
 
     def _forget_ends(self) -> None:
         """Forgets that partitions were read to their ends: the source cannot be reached."""

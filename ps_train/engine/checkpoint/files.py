@@ -1,6 +1,6 @@
 """Checkpoint files, which the chief and the ps write and read for any number of ps.
 
-    checkpoints = Checkpoints("/models/run1", keep=5, entries=step.ps.entries, device="/job:worker/replica:0/task:0")
+    checkpoints = Checkpoints("/models/run1", KeptCheckpoints(5), step.ps.entries, "/job:worker/replica:0/task:0")
     checkpoints.save(session)
     checkpoints.restore(session)               # the newest undamaged one; returns its global step, or None
 
@@ -48,8 +48,8 @@ from ps_train.engine.run_directory.checkpoint_contents import (
     read_kinds,
     small_value,
 )
-from ps_train.engine.run_directory.cut_checkpoints import kept_steps
 from ps_train.engine.run_directory.glob_free import glob_free
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_checkpoints import (
     LIST,
     NAME,
@@ -153,7 +153,7 @@ class Checkpoints:
 
     Args:
       directory: absolute path of the directory.
-      keep: number of checkpoints to keep.
+      rule: which checkpoints are kept.
       entries: the variables.
       device: device of the chief's file operations.
       snapshot: the snapshot that can be saved in place of the variables' present values.
@@ -175,7 +175,7 @@ class Checkpoints:
     def __init__(
         self,
         directory: str,
-        keep: int,
+        rule: KeptCheckpoints,
         entries: Sequence[CheckpointEntry],
         device: str,
         snapshot: Snapshot | None = None,
@@ -188,7 +188,7 @@ class Checkpoints:
         self.directory, self.written, self.listeners = directory, 0, listeners
         self.newest: int | None = None
         self.run, self.shown_directory = ("", ""), shown_directory or directory
-        self._keep, self._graph = keep, v1.get_default_graph()
+        self._rule, self._graph = rule, v1.get_default_graph()
         self._entries, self._layouts = entries, layouts_text(tables) if tables else ""
         with on_worker(device), tf.device("/device:CPU:0"):
             self._prefix = v1.placeholder(tf.string, [], "checkpoint_prefix")
@@ -377,7 +377,7 @@ class Checkpoints:
             raise FileNotFoundError(f"{self.directory} was removed during the save")
         foreign = dict(foreign_checkpoints(self.directory))
         older = [number for number, _ in run_checkpoints(self.directory) if number < step]
-        kept = [self.path(number) for number in kept_steps([step, *older], self.directory, self._keep)]
+        kept = [self.path(number) for number in self._rule.of([step, *older], self.directory)]
         self._write_state(kept)
         for old in [
             path for number, path in everything if number < step and number not in foreign and path not in kept
@@ -446,7 +446,7 @@ class Checkpoints:
     def forget_newer(self, step: int) -> None:
         """Takes steps after a restored one from TensorFlow's list; their files are left alone."""
         found = [number for number, _ in run_checkpoints(self.directory) if number <= step]
-        kept = [self.path(number) for number in kept_steps(found, self.directory, self._keep)]
+        kept = [self.path(number) for number in self._rule.of(found, self.directory)]
         if kept:
             self._write_state(kept)
 

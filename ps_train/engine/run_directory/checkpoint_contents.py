@@ -23,7 +23,6 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import DamagedCheckpointError, ModelError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.engine.run_directory.glob_free import glob_free
-from ps_train.engine.updates.shards.event_cut_table import EVENT_CUT_KEY
 from ps_train.engine.variables.variables import OF_PS, CheckpointEntry, keys_in, keys_like, rows_spec
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 
@@ -38,6 +37,9 @@ RUN_KEY = "ps_train/run"
 
 LAYOUTS_KEY = "ps_train/tables"
 """Key of the layouts of a checkpoint's tables; see `modeling/tables/table_layout.py`."""
+
+EVENT_CUT_KEY = "ps_train/event_cut"
+"""Key of the last and the next cut by event time, int64 [2]; where the next one is 0, the checkpoint is the last."""
 
 Kind = tuple[list[int], tf.DType]
 """Shape and dtype of a key."""

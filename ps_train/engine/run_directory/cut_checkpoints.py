@@ -64,17 +64,9 @@ def forget_cuts_after(directory: str, step: int) -> None:
         _write(directory, kept)
 
 
-def kept_steps(steps: Sequence[int], directory: str, keep: int) -> list[int]:
-    """Returns the steps whose checkpoints are kept: the newest `keep` of the cuts, and `keep` of all others.
-
-    Args:
-      steps: steps of checkpoints, newest first.
-      directory: the model directory.
-      keep: number of checkpoints.
-    """
-    cuts = {cut.step for cut in read_cuts(directory)}
-    kept = {*[step for step in steps if step in cuts][:keep], *[step for step in steps if step not in cuts][:keep]}
-    return [step for step in steps if step in kept]
+def steps_of_cuts(directory: str) -> set[int]:
+    """Returns the steps of the checkpoints that are cuts."""
+    return {cut.step for cut in read_cuts(directory)}
 
 
 def _cut_of(time: str, entry: object) -> EventCut:

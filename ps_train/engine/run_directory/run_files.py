@@ -12,9 +12,9 @@ import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS
+from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS, steps_of_cuts
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
@@ -30,9 +30,15 @@ WARM_START_REPORT = "warm_start.txt"
 TRACKING = "tracking.json"
 """File with the ids of the run in experiment trackers."""
 
+RECORDS = (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, TRACKING)
+"""Small files that a chief on another machine goes on with."""
+
+NEEDED_STEPS: Sequence[Callable[[str], Collection[int]]] = (steps_of_cuts,)
+"""Each returns steps in a model directory whose checkpoints are needed though they are not the newest."""
+
 _OF_RUN = (
-    *(RUN_ID, GENERATIONS, LIST, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
-    *("result.json", "report.html", "plugins", EVENT_CUTS, DELTAS, WARM_START_REPORT, TRACKING),
+    *(*RECORDS, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
+    *("result.json", "report.html", "plugins", DELTAS, WARM_START_REPORT),
 )
 """Names of the files and directories that belong to a run.
 

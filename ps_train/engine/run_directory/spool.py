@@ -28,9 +28,8 @@ from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
 from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
-from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, is_whole, list_text, run_checkpoints
-from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, TRACKING
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, RECORDS
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID
 
 STATE = ".uploaded"
@@ -183,8 +182,8 @@ def bring_down(remote: RemoteDirectory, spool: str) -> None:
 
 
 def bring_record(remote: RemoteDirectory, spool: str) -> None:
-    """Brings down the ids of the run, its generations, the list of checkpoints, and the cuts by event time."""
-    for name in (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, TRACKING):
+    """Brings down what the run knows of itself, and its list of checkpoints."""
+    for name in RECORDS:
         data = remote.read(name)
         if data is not None:
             write_whole(os.path.join(spool, name), data)

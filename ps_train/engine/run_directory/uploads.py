@@ -1,6 +1,6 @@
 """Uploads from a spool to the model directory on an object store.
 
-    uploads = ChiefUploads(remote, spool, keep=5, is_held=lock.is_held)
+    uploads = ChiefUploads(remote, spool, KeptCheckpoints(5), is_held=lock.is_held)
     uploader = Uploader(uploads, "s3://bucket/runs/1")      # a thread: uploads what is new, and tries again
     uploader.flush(600)                                     # SaveError if the store does not take it in time
     uploader.close()
@@ -32,7 +32,7 @@ from ps_train.base.sending import Sender
 from ps_train.base.whole_file import NEW
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
-from ps_train.engine.run_directory.cut_checkpoints import kept_steps, read_cuts
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, list_text
 from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, link_or_copy, set_aside
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID
@@ -147,12 +147,12 @@ class ChiefUploads:
     Args:
       remote: the directory on the store.
       spool: the chief's spool.
-      keep: number of checkpoints to keep there.
+      rule: which checkpoints are kept there.
       is_held: returns True while this process holds the lock of the directory.
     """
 
-    def __init__(self, remote: RemoteDirectory, spool: str, keep: int, is_held: Callable[[], bool]) -> None:
-        self._remote, self._spool, self._keep, self._is_held = remote, spool, keep, is_held
+    def __init__(self, remote: RemoteDirectory, spool: str, rule: KeptCheckpoints, is_held: Callable[[], bool]) -> None:
+        self._remote, self._spool, self._rule, self._is_held = remote, spool, rule, is_held
         self._files = ChangedFiles(remote, spool, _is_of_chief)
         self._kept, self._versions = read_state(spool)
         self._lock, self._next_look = threading.Lock(), 0.0
@@ -195,10 +195,10 @@ class ChiefUploads:
             return ignored_line(steps, f"{self._remote.url}/{folder}") if steps else ""
 
     def _upload_checkpoint(self) -> None:
-        """Uploads the newest checkpoint, and before it the cuts by event time that are not there."""
+        """Uploads the newest checkpoint, and before it those that are needed and are not there."""
         names = listed_in(read_file(os.path.join(self._spool, LIST)))
-        cuts = {cut.step for cut in read_cuts(self._spool)}
-        for name in reversed([name for name in names[1:] if step_of(name) in cuts and name not in self._kept]):
+        needed = self._rule.needed(self._spool)
+        for name in reversed([name for name in names[1:] if step_of(name) in needed and name not in self._kept]):
             self._upload_one(name)
         if names:
             self._upload_one(names[0])
@@ -218,7 +218,7 @@ class ChiefUploads:
             self._versions[name] = version
         by_step = {step_of(one): one for one in (name, *before) if step_of(one) <= step_of(name)}
         steps = sorted(by_step, reverse=True)
-        self._write_list([by_step[step] for step in kept_steps(steps, self._spool, self._keep)])
+        self._write_list([by_step[step] for step in self._rule.of(steps, self._spool)])
         self._remove([one for one in before if one not in self._kept])
 
     def _write_list(self, names: list[str]) -> None:

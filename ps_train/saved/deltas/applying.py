@@ -17,6 +17,7 @@ from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, Kind
 from ps_train.engine.run_directory.run_checkpoints import LIST, list_text
+from ps_train.saved.deltas.files import content_hash, copy_file, graph_hash, new_folder
 from ps_train.saved.deltas.manifest import FILES, VALUES, Entry, Manifest, check_chain, described, read_manifest
 from ps_train.saved.values import (
     ContentHash,
@@ -24,11 +25,7 @@ from ps_train.saved.values import (
     Saved,
     Writer,
     all_parts,
-    content_hash,
-    copy_file,
-    graph_hash,
     hash_of,
-    new_folder,
     read_and_hash,
     spec_of,
 )

@@ -19,6 +19,7 @@ from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import UntrustedError
 from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, CheckpointValues, row_runs
 from ps_train.modeling.tables.vocabulary_index import KEYS, UPDATE_COUNT, USED
+from ps_train.saved.deltas.files import copy_file, graph_hash, new_folder
 from ps_train.saved.deltas.manifest import FILES, VALUES, End, Entry, Manifest, VocabularyChange
 from ps_train.saved.values import (
     ContentHash,
@@ -26,11 +27,7 @@ from ps_train.saved.values import (
     Saved,
     Writer,
     all_parts,
-    changed_rows,
-    copy_file,
-    graph_hash,
     hash_of,
-    new_folder,
     read_and_hash,
 )
 
@@ -142,7 +139,7 @@ class _Difference:
         if before is None or not after.ndim or not after.size:
             rows = None if before is None or hash_of(before) != hash_of(after) else ()
         else:
-            rows = changed_rows(before, after)
+            rows = _changed_rows(before, after)
         if rows is not None and not len(rows):
             return
         count = (len(after) if after.ndim else 1) if rows is None else len(rows)
@@ -193,3 +190,18 @@ def _contained(some: Any, others: Any) -> Any:
 
 def _end(saved: Saved, content: ContentHash) -> End:
     return End(content.text(), saved.values.global_step, graph_hash(saved), saved.name)
+
+
+def _changed_rows(old: Any, new: Any) -> Any:
+    """Returns the numbers of the rows that differ in a bit, int64 [n]."""
+    if old.dtype == object:
+        return np.flatnonzero((old != new).reshape(len(old), -1).any(1))
+    return np.flatnonzero((_words(old) != _words(new)).any(1))
+
+
+def _words(array: Any) -> Any:
+    """Returns the rows of an array as integers of the same bits, [rows, n]: equal rows are equal in every bit."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1)
+    size = rows.shape[1] * rows.itemsize
+    width = next(width for width in (8, 4, 2, 1) if size % width == 0)
+    return rows.view(np.dtype(f"u{width}")) if size else np.zeros([len(array), 0], np.uint8)

@@ -46,7 +46,7 @@ class CheckpointCopier(v1.train.Saver):
         return save_path
 
     def copy(self) -> str:
-        """Writes the variables; returns their hash in hexadecimal, as `variables_hash` makes it."""
+        """Writes the variables; returns their hash in hexadecimal, as `hash_of_values` makes it."""
         kinds = {key: self._values.kinds[key] for key in self._keys}
         if self._coded is not None:
             kinds |= self._coded.kinds

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Container, Mapping
@@ -41,6 +40,7 @@ from ps_train.modeling.tables.table_layout import LAYOUTS_FILE, layouts_text
 from ps_train.saved.export.checkpoint_copier import CheckpointCopier
 from ps_train.saved.export.coded_rows import FLOAT32, CodedRows
 from ps_train.saved.export.fingerprint import write_fingerprint
+from ps_train.saved.export.numbered import next_number, write_numbered
 from ps_train.saved.export.split_tables import SplitLookups, write_tables
 
 Check = Callable[[str], Mapping[str, Any]]
@@ -134,15 +134,12 @@ def export(
         with tempfile.TemporaryDirectory(prefix="ps_train_export_") as local:
             whole = os.path.join(local, "export")
             _write(model, source, checkpoint, whole, form, check)
-            return _upload(whole, f"{directory}/{_next_number(directory)}")
-    unfinished = os.path.join(directory, f"export-{socket.gethostname()}-{os.getpid()}{NEW}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        _write(model, source, checkpoint, unfinished, form, check)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    return _number(unfinished, directory)
+            return _upload(whole, _next_path(directory))
+    return write_numbered(
+        os.path.join(directory, f"export-{socket.gethostname()}-{os.getpid()}{NEW}"),
+        lambda path: _write(model, source, checkpoint, path, form, check),
+        lambda: _next_path(directory),
+    )
 
 
 def _upload(whole: str, path: str) -> str:
@@ -233,10 +230,9 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
     )
 
 
-def _next_number(directory: str) -> int:
-    """Returns the number of the next export, as TensorFlow Serving expects it: the largest is served."""
-    names = names_in(directory)
-    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+def _next_path(directory: str) -> str:
+    """Returns the path of the next export."""
+    return f"{directory}/{next_number(names_in(directory))}"
 
 
 def remove_export(path: str) -> None:
@@ -249,15 +245,3 @@ def remove_export(path: str) -> None:
         gfile.rmtree(path)
     else:
         RemoteDirectory(path).remove_all()
-
-
-def _number(unfinished: str, directory: str) -> str:
-    """Moves a new export to the next number; returns its path."""
-    while True:
-        path = os.path.join(directory, str(_next_number(directory)))
-        try:
-            os.rename(unfinished, path)
-            return path
-        except OSError:
-            if not os.path.exists(path):  # otherwise another job was faster
-                raise

@@ -1,4 +1,4 @@
-"""Exports in use: a SavedModel that predicts for arrays, and follows its deltas.
+"""Exports in use: a SavedModel that predicts for arrays.
 
 The idea: a signature has plain tensors.  A ragged or sparse feature is several of them, by the names of
 `data/served_features.py`.  Here they are features again, and values are checked before TensorFlow sees them.

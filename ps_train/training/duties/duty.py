@@ -23,12 +23,10 @@ from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.cluster.membership.records import ModelReady
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.engine.step.train_step import TrainStep
-from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.training.joining.agreement import Agreed
 from ps_train.training.joining.join import Joined
 from ps_train.training.joining.prepare import Prepared
 from ps_train.training.loop.input import Input
-from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.session import ClusterSessions
 from ps_train.training.loop.step_sources import StepSource
 
@@ -264,10 +262,6 @@ class Feed(Duty):
     def nothing(self) -> DataError:
         """Returns the error for data without examples."""
         raise NotImplementedError
-
-    def event_cuts(self) -> Sequence[tuple[EventCutTable, PartitionClient]]:
-        """Returns the table of the job's cuts by event time and the client of the source, in a list of at most one."""
-        return ()
 
 
 class Rounds(Duty):

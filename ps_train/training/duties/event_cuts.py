@@ -12,14 +12,12 @@ import time
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import SaveError
-from ps_train.data.shards.event_cut_policy import reached_all
 from ps_train.data.unbounded.event_times import shown_time, window_end
 from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
-from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.training.duties.duty import Duty, Setting, Start
 from ps_train.training.duties.progressing import Progressing
 from ps_train.training.duties.saving import Saving
-from ps_train.training.loop.partition_client import PartitionClient
+from ps_train.training.loop.event_gate import EventGate
 
 log = logging.getLogger(__name__)
 
@@ -30,22 +28,14 @@ class EventCuts(Duty):
     """The cuts of a run.
 
     Args:
-      table: the cut and the marks on ps 0.
-      client: the chief's own, of the same source.
+      gate: the chief's own, which knows the cut and the partitions.
       progressing: knows the global step.
       saving: takes the checkpoints.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        table: EventCutTable,
-        client: PartitionClient,
-        progressing: Progressing,
-        saving: Saving,
-    ) -> None:
+    def __init__(self, setting: Setting, gate: EventGate, progressing: Progressing, saving: Saving) -> None:
         job = setting.prepared.job
-        self._table, self._client, self._progressing = table, client, progressing
+        self._gate, self._table, self._progressing = gate, gate.table, progressing
         self._save, self._tell = saving.save_cut, setting.console.line
         self._window_ms = max(1, round(job.save_event_secs * 1000))
         self._directory, self._keep, self._max_steps = setting.joined.directory, job.keep_checkpoints, job.max_steps
@@ -65,13 +55,9 @@ class EventCuts(Duty):
 
         The cut is closed before the checkpoint, so the checkpoint itself says that it is one.
         """
-        snapshot, partitions = self._client.snapshot, self._client.partitions()
-        if snapshot.cut is None or snapshot.marks is None or not partitions or time.monotonic() < self._next_try:
+        if time.monotonic() < self._next_try or (cut := self._gate.reached_all(session)) is None:
             return
-        last, next_cut = (int(one) for one in snapshot.cut)
-        times = reached_all(snapshot.marks, snapshot.progress, partitions, next_cut)
-        if times is None:
-            return
+        last, next_cut, times = cut
         if next_cut:
             session.run(self._table.move, self._table.move_feeds(next_cut, 0))
             last = next_cut

@@ -27,6 +27,7 @@ from typing import Protocol
 from ps_train.base.console import Console
 from ps_train.base.lifecycle import event
 from ps_train.base.process_stats import instruction_set_line
+from ps_train.data.unbounded.row_gate import OPEN, RowGate
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import PushCodec
 from ps_train.engine.step.parts.sharding import Sharding
@@ -34,6 +35,7 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
+from ps_train.training.duties.deltas import Deltas
 from ps_train.training.duties.duty import Duty, Ending, Feed, Model, Rounds, Saves, Setting
 from ps_train.training.duties.event_cuts import EventCuts
 from ps_train.training.duties.feeds import OwnFeed, PartitionFeed, SharedFeed
@@ -42,7 +44,7 @@ from ps_train.training.duties.finishing import Finishing
 from ps_train.training.duties.first_values import first_values
 from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
-from ps_train.training.duties.outputs import Advising, Deltas, Exporting, Uploading
+from ps_train.training.duties.outputs import Advising, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
 from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
@@ -62,6 +64,7 @@ from ps_train.training.joining.join import JoinedAsChief
 from ps_train.training.joining.measured_weights import MeasuredWeights
 from ps_train.training.joining.prepare import BuiltStep, Prepared, build_step
 from ps_train.training.joining.warm_starts import FoundWarmStart
+from ps_train.training.loop.event_gate import event_gates
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +126,8 @@ class Worker:
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""
-        user_hooks, feed, rounds = UserHooks(setting, ends_all=False), _feed_of(setting), _rounds_of(setting)
+        feed = _feed_of(setting, event_gates(setting.step, setting.prepared.job))
+        user_hooks, rounds = UserHooks(setting, ends_all=False), _rounds_of(setting)
         model, saves, ending = AwaitedModel(setting), AwaitedSaves(setting), Ending()
         duties = [
             Confirming(setting),
@@ -183,8 +187,9 @@ class Chief(Worker):
         joined, job = self._joined, setting.prepared.job
         file = EventFile(joined.directory, {"job": text_of(job, setting.agreed.plan)})
         tracking = make_tracking(job, joined.observer.board, file.add)
-        user_hooks, feed, rounds = UserHooks(setting, ends_all=True), _feed_of(setting), _rounds_of(setting)
-        members, saving = Members(setting, joined, rounds), Saving(setting, joined, user_hooks)
+        gates = event_gates(setting.step, job)
+        user_hooks, feed, rounds = UserHooks(setting, ends_all=True), _feed_of(setting, gates), _rounds_of(setting)
+        members, saving = Members(setting, joined, rounds), Saving(setting, joined, user_hooks, job.delta_every_secs)
         progressing, profiling = Progressing(setting, joined, saving, file, tracking), Profiling(setting, rounds)
         model = OwnModel(setting, joined, saving, progressing, first_values(setting, self._warm_start))
         fetches, scaled_loss, residuals = progressing.fetches, _scaled_loss(setting), _held_residuals(setting)
@@ -214,7 +219,7 @@ class Chief(Worker):
             progressing,
             saving,
             TrackingRun(setting, joined, tracking),
-            *(EventCuts(setting, *found, progressing, saving) for found in feed.event_cuts()),
+            *(EventCuts(setting, gate, progressing, saving) for gate in gates),
             Labels(),
             EarlyStop(setting, fetches.step, user_hooks),
             ModelSummaries(setting, fetches.step, file),
@@ -231,9 +236,11 @@ class Chief(Worker):
         return Parts(model, feed, rounds, saving, ending, user_hooks, duties)
 
 
-def _feed_of(setting: Setting) -> Feed:
+def _feed_of(setting: Setting, gates: Sequence[RowGate]) -> Feed:
     for sharding in setting.step.parts.of(Sharding):
-        return PartitionFeed(setting) if sharding.assigned.reader.is_endless else SharedFeed(setting)
+        if sharding.assigned.reader.is_endless:
+            return PartitionFeed(setting, next(iter(gates), OPEN))
+        return SharedFeed(setting)
     return OwnFeed(setting)
 
 

@@ -1,24 +1,19 @@
-"""What the chief leaves behind when the last checkpoint is written: uploads, deltas, an export, advice."""
+"""What the chief leaves behind when the last checkpoint is written: uploads, an export, advice."""
 
 from __future__ import annotations
 
 import os
 
 from ps_train.config.error_report import REPORT_VARIABLE
-from ps_train.engine.run_directory.run_files import DELTAS
 from ps_train.observe.status.run_end import advice
 from ps_train.observe.tracking.tracking import Tracking
 from ps_train.saved.export.export import prepare_export
-from ps_train.training.duties.delta_writer import DeltaWriter
-from ps_train.training.duties.duty import Duty, End, LastStep, Setting
+from ps_train.training.duties.duty import Duty, LastStep, Setting
 from ps_train.training.duties.export_model import export_model
 from ps_train.training.joining.join import JoinedAsChief
 
 _LAST_UPLOAD_SECS = 600.0
 """Seconds for the last upload to a model directory on an object store, before the job is done."""
-
-_LAST_DELTA_SECS = 600.0
-"""Seconds for the last delta (`--delta_every_secs`), before the job is done."""
 
 
 class Uploading(Duty):
@@ -32,23 +27,6 @@ class Uploading(Duty):
         self._directory.flush(_LAST_UPLOAD_SECS)
         self._console.line(f"checkpoint {last.shown}")
         self._tracking.tag("checkpoint", last.shown)
-
-
-class Deltas(Duty):
-    """Deltas between checkpoints (`--delta_every_secs`)."""
-
-    def __init__(self, setting: Setting) -> None:
-        self._console, self._directory = setting.console, setting.joined.directory
-        self._writer = DeltaWriter(self._directory, setting.prepared.job.delta_every_secs)
-
-    def finished(self, last: LastStep) -> None:
-        """Waits until the chain leads to the last checkpoint."""
-        self._writer.finish(_LAST_DELTA_SECS)
-        self._console.line(f"deltas {os.path.join(self._directory, DELTAS)}")
-
-    def ended(self, end: End) -> None:
-        """Ends the writer."""
-        self._writer.close()
 
 
 class Exporting(Duty):

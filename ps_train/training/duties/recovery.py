@@ -37,6 +37,7 @@ from ps_train.engine.checkpoint.save_hook import next_multiple
 from ps_train.engine.checkpoint.save_listeners import NO_LISTENERS, SaveListeners
 from ps_train.engine.checkpoint.saving_graph import SavingGraph
 from ps_train.engine.checkpoint.snapshot import Snapshot
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_files import read_run_id
 from ps_train.engine.run_directory.run_record import begin_generation
 from ps_train.engine.step.train_step import TrainStep
@@ -75,8 +76,8 @@ def make_savers(
         num_ps, limit_bytes = len(step.ps.update_counts), job.max_snapshot_mib << 20
         snapshot = Snapshot(stored, saving.old_rows(step.ps.old_rows), num_ps, limit_bytes)
         checkpoints = Checkpoints(
-            directory, job.keep_checkpoints, entries, device, snapshot, listeners, job.checkpoint_writers,
-            step.ps.tables, after_restore, shown_directory,
+            directory, KeptCheckpoints(job.keep_checkpoints), entries, device, snapshot, listeners,
+            job.checkpoint_writers, step.ps.tables, after_restore, shown_directory,
         )  # fmt: skip
         counters = [saving.variable(counter) for counter in step.ops.push_counters]
         barrier = PushBarrier(counters, step.ops.step_gate, not step.lockstep)

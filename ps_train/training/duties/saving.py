@@ -75,12 +75,15 @@ class AwaitedSaves(Saves):
 class Saving(Saves):
     """The chief's: it takes all checkpoints of the run.
 
+    Args:
+      most_secs: most seconds between two checkpoints, whatever --save_secs is; 0 for any number.
+
     Attributes:
       checkpoints: the files of the run.
       listeners: the user's.
     """
 
-    def __init__(self, setting: Setting, joined: JoinedAsChief, user_hooks: UserHooks) -> None:
+    def __init__(self, setting: Setting, joined: JoinedAsChief, user_hooks: UserHooks, most_secs: float = 0.0) -> None:
         prepared, step = setting.prepared, setting.step
         self._job, self._now, self._console = prepared.job, setting.now, setting.console
         self._joined = joined
@@ -90,7 +93,7 @@ class Saving(Saves):
         self.checkpoints, self._snapshots = make_savers(
             self._job, step, joined.directory, device, self.listeners, joined.model_directory.name
         )
-        every_secs = min((secs for secs in (self._job.save_secs, self._job.delta_every_secs) if secs), default=0)
+        every_secs = min((secs for secs in (self._job.save_secs, most_secs) if secs), default=0)
         self._hook = SaveHook(self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps)
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
         self._watcher: SaveWatcher | None = None

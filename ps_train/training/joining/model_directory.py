@@ -25,6 +25,7 @@ from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
 from ps_train.engine.checkpoint.files import prepare_directory
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_files import set_aside
 from ps_train.engine.run_directory.spool import SpoolReader, evaluator_spool, open_chief_spool, remove_leftovers
 from ps_train.engine.run_directory.uploads import ChiefUploads, EvaluatorUploads, Uploader
@@ -117,7 +118,7 @@ def directory_of_chief(job: Job, task: Task) -> Iterator[ModelDirectory]:
         )
         answered(functools.partial(remove_leftovers, remote))
         path = answered(functools.partial(open_chief_spool, remote))
-        uploads = ChiefUploads(remote, path, job.keep_checkpoints, lock.is_held)
+        uploads = ChiefUploads(remote, path, KeptCheckpoints(job.keep_checkpoints), lock.is_held)
         directory = ModelDirectory(path, remote.url, lock, uploads, Uploader(uploads, remote.url))
         assert directory.uploader is not None
         try:

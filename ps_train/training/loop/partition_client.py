@@ -24,25 +24,21 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.polling import poll_until
 from ps_train.config.job import Job
-from ps_train.data.shards import event_cut_policy
 from ps_train.data.shards import partition_policy as policy
 from ps_train.data.shards.shard_layout import Assignment
 from ps_train.data.shards.shard_policy import FREE
 from ps_train.data.shards.shard_readers import PartitionReader
-from ps_train.data.unbounded.event_times import EventTimes, shown_time
-from ps_train.data.unbounded.read_ahead import Cut, ReadAhead
+from ps_train.data.unbounded.read_ahead import ReadAhead
+from ps_train.data.unbounded.row_gate import OPEN, RowGate, Standing
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
-from ps_train.training.loop.shard_client import OwnershipClient, OwnershipSnapshot
+from ps_train.training.loop.shard_client import OwnershipClient
 from ps_train.training.loop.step_sources import StepSource
 
 log = logging.getLogger(__name__)
 
 _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 """Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
-
-_TELL_SECS = 30.0
-"""Seconds between two lines about late rows."""
 
 
 class PartitionClient(OwnershipClient):
@@ -52,24 +48,21 @@ class PartitionClient(OwnershipClient):
       step: the training graph, whose data are an unbounded source.
       replica: the replica of this worker.
       restart: restarts the input.
+      gate: says which rows may be trained on now.
     """
 
-    def __init__(self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object]) -> None:
+    def __init__(
+        self, step: TrainStep, replica: Replica, job: Job, restart: Callable[[], object], gate: RowGate = OPEN
+    ) -> None:
         super().__init__(step, replica, job, restart)
         self._reader = cast(PartitionReader, self._batches.reader)
         self._partitions = self._reader.count
         self._seat = self._partitions + replica.index
-        source, self._table = self._reader.source, next(iter(self._ownership.event_cuts), None)
+        source, self._gate = self._reader.source, gate
         self._ahead = ReadAhead(
-            source,
-            job.max_batch_size,
-            job.max_batch_wait_secs,
-            job.recovery_timeout_secs,
-            event_time=None if self._table is None else EventTimes(source),
+            source, job.max_batch_size, job.max_batch_wait_secs, job.recovery_timeout_secs, gate=gate
         )
         self._lag_unit, self.source_name = source.lag_unit, source.name
-        self._late, self._told_late, self._next_cut_ms = 0, -math.inf, 0
-        self._reached_since: tuple[int, float] = (-1, 0.0)
         self._held: deque[Assignment] = deque()
         self._kept: list[int] = []
 
@@ -101,10 +94,9 @@ class PartitionClient(OwnershipClient):
         )
 
     def measured(self) -> dict[str, Any]:
-        """Returns how much is left to read of the partitions of this worker, and its late rows, for its telemetry."""
+        """Returns how much is left to read of the partitions of this worker, for its telemetry."""
         lags = {str(one): list(values) for one, values in self._ahead.lags.items()}
-        cuts = {} if self._table is None else {"late_rows": self._late, "next_cut_ms": self._next_cut_ms}
-        return {"lag": lags, "lag_unit": self._lag_unit, **cuts}
+        return {"lag": lags, "lag_unit": self._lag_unit, **self._gate.measured()}
 
     def has_work(self) -> bool:
         """Returns True if a partition of this replica has rows, and steps are left; takes its share of them."""
@@ -148,7 +140,7 @@ class PartitionClient(OwnershipClient):
 
     def _cut(self, wanted: int) -> int:
         """Assigns batches of all partitions in turn, until so many are there; returns their number."""
-        partitions = deque(one for one in self._kept if not self._waits_idly(one))
+        partitions = deque(one for one in self._kept if not self._gate.holds(one))
         while partitions and len(self._held) < wanted:
             partition = partitions.popleft()
             head = self._ahead.head(partition)
@@ -159,7 +151,7 @@ class PartitionClient(OwnershipClient):
             cut = self._ahead.cut(partition, min(ahead, default=math.inf))
             if cut is None:
                 continue
-            self._count_late(partition, cut)
+            self._gate.passed(partition, cut.begin, cut.stamps)
             batch = Assignment(partition, cut.begin + 1, cut.end + 1)
             self._reader.hold(batch, cut.rows)
             self._batches.assign(batch)
@@ -185,7 +177,7 @@ class PartitionClient(OwnershipClient):
         self._change(snapshot, changes)
         self._kept = [one for one in (*keep, *take) if self._snapshot.owners[one] == self._owner]
         self._follow()
-        self._mark()
+        self._gate.exchanged(self._session, self)
 
     def _follow(self) -> None:
         """Reads the partitions of this replica ahead, from the rows on that it has no batches of yet."""
@@ -194,7 +186,7 @@ class PartitionClient(OwnershipClient):
         self._ahead.cursors = {one: self._snapshot.reached(one) - 1 for one in self._kept}
         self._ahead.follow({one: ends.get(one, self._snapshot.reached(one)) - 1 for one in followed})
 
-    def partitions(self) -> list[int] | None:
+    def open_partitions(self) -> list[int] | None:
         """Returns the partitions of the last snapshot that may have rows to come; None if some are not begun yet."""
         progress, count = self._snapshot.progress, self._ahead.count
         if not count or len(policy.begun_partitions(progress, count)) < count:
@@ -202,74 +194,22 @@ class PartitionClient(OwnershipClient):
         return policy.open_partitions(progress, self._partitions, self._ahead.ends)
 
     @property
-    def snapshot(self) -> OwnershipSnapshot:
-        """The last snapshot of the ps."""
-        return self._snapshot
+    def progress(self) -> np.ndarray[Any, Any]:
+        """The cursors of the last snapshot."""
+        return self._snapshot.progress
 
-    def _may_have_batches(self, partition: int) -> bool:
-        return self._ahead.has_rows(partition) and not self._waits_idly(partition)
-
-    def _waits_idly(self, partition: int) -> bool:
-        """Returns True if a partition counts as having reached the next cut: rows that come now wait for it."""
-        cut, marks = self._snapshot.cut, self._snapshot.marks
-        if cut is None or marks is None:
-            return False
-        time_reached = event_cut_policy.reached(marks, self._snapshot.progress, partition, int(cut[1]))
-        return time_reached is not None and time_reached < 0
-
-    def _mark(self) -> None:
-        """Stops all partitions at the next cut by event time, and tells which of this replica have reached it."""
-        snapshot = self._snapshot
-        if self._table is None or snapshot.cut is None or snapshot.marks is None:
-            return
-        last, next_cut = (int(one) for one in snapshot.cut)
-        self._ahead.until, self._ahead.late_before = next_cut, last  # at 0 all rows with an event time wait
-        self._next_cut_ms = next_cut
-        held, changes = {batch.shard for batch in self._held}, {}
+    def standing(self) -> dict[int, Standing]:
+        """Returns the partitions of this replica without a batch under way."""
+        held, found = {batch.shard for batch in self._held}, {}
         for partition in self._kept:
             cursor = (self._ahead.head(partition) or 0) + 1
-            is_there = partition not in held and bool((snapshot.progress[:, partition] == cursor).all())
-            reached = self._time_reached(partition, next_cut) if is_there else None
-            is_known = event_cut_policy.reached(snapshot.marks, snapshot.progress, partition, next_cut) is not None
-            if reached is not None and not is_known:
-                changes[partition] = (cursor, reached)
-        if changes:
-            assert self._session is not None, "begin() has been called"
-            self._session.run(self._table.mark, self._table.mark_feeds(changes))
+            if partition not in held and bool((self.progress[:, partition] == cursor).all()):
+                stamp, secs = self._ahead.head_stamp(partition), self._ahead.empty_secs(partition)
+                found[partition] = Standing(cursor, stamp, secs)
+        return found
 
-    def _time_reached(self, partition: int, next_cut: int) -> int | None:
-        """Returns the time of a partition's mark, if it has reached the cut."""
-        head_time = self._ahead.head_time(partition)
-        if head_time is not None:
-            return head_time if head_time >= next_cut else None
-        secs = min(self._ahead.empty_secs(partition), self._secs_since_reached(next_cut))
-        return event_cut_policy.idle_mark(next_cut) if secs > self._job.max_event_wait_secs else None
-
-    def _secs_since_reached(self, next_cut: int) -> float:
-        """Returns for how long this replica has known that some partition has reached the cut by a row."""
-        snapshot, now = self._snapshot, time.monotonic()
-        begun = policy.begun_partitions(snapshot.progress, self._partitions)
-        if snapshot.marks is None or not event_cut_policy.has_any_reached(
-            snapshot.marks, snapshot.progress, begun, next_cut
-        ):
-            self._reached_since = (-1, 0.0)
-            return -1.0
-        if self._reached_since[0] != next_cut:
-            self._reached_since = (next_cut, now)
-        return now - self._reached_since[1]
-
-    def _count_late(self, partition: int, cut: Cut) -> None:
-        """Says now and then that rows came too late for the cut to which they belong."""
-        if not cut.late:
-            return
-        self._late += cut.late
-        if time.monotonic() - self._told_late > _TELL_SECS:
-            self._told_late = time.monotonic()
-            log.warning(
-                "%s: rows before the cut of %s by their event time came after it, and are trained on now (%d of this "
-                "kind so far on this worker)",
-                self._reader.source.place(partition, cut.begin), shown_time(self._ahead.late_before), self._late,
-            )  # fmt: skip
+    def _may_have_batches(self, partition: int) -> bool:
+        return self._ahead.has_rows(partition) and not self._gate.holds(partition)
 
     def _begin_partitions(self, count: int) -> None:
         """Sets the first offsets of partitions that no replica has begun."""

@@ -37,15 +37,11 @@ class OwnershipSnapshot:
       owners: int64 [shards], the owner of each shard.
       progress: int64 [ps, shards], the cursor of each shard on each ps.
       step: the global step.
-      cut: int64 [2], and `marks` int64 [shards, 2]: see `engine/updates/shards/event_cut_table.py`; None without
-        such cuts.
     """
 
     owners: np.ndarray[Any, Any]
     progress: np.ndarray[Any, Any]
     step: int
-    cut: np.ndarray[Any, Any] | None = None
-    marks: np.ndarray[Any, Any] | None = None
 
     def reached(self, shard: int) -> int:
         """Returns the cursor up to which every ps has used the shard."""

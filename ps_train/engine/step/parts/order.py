@@ -11,7 +11,8 @@ word.  The reasons of the places:
 2. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
 3. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
 4. `StateOfModel` and `Sharding` after `PushCodec`: what they send is not encoded.
-5. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
+5. `EventCutTable` after `Sharding`, whose partitions it marks.
+6. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.batch_size import FollowingBatchSize, ScaledRate
+from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import push_codec_of
 from ps_train.engine.step.parts.pushed_state import StateOfModel
@@ -52,5 +54,7 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
     if spec.variables.state():
         parts.append(StateOfModel(spec))
     if job.is_dynamic:
-        parts.append(Sharding(spec))
+        parts.append(sharding := Sharding(spec))
+        if job.save_event_secs:
+            parts.append(EventCutTable(sharding))
     return StepParts([*parts, *features])

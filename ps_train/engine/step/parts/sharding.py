@@ -17,7 +17,6 @@ from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.step_part import MakeBatches, MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.modes.base import Removal
-from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.engine.updates.shards.shard_ownership import OwnershipTable
 from ps_train.engine.updates.shards.shard_progress import ShardProgress
 from ps_train.engine.variables.variables import CheckpointEntry, shared_entries
@@ -67,7 +66,6 @@ class Sharding(StepPart):
 
     def update(self, update: MakeUpdate) -> MakeUpdate:
         """Counts the examples of the updates as used; frees the shards of a removed replica."""
-        job = self._spec.job
 
         def updated(given: ToUpdate) -> Updated:
             count = self.assigned.count
@@ -75,8 +73,7 @@ class Sharding(StepPart):
             made = update(given.with_shard_parts(self._progress))
             variables = [on_ps.progress for on_ps in self._progress.values()]
             seats = self._spec.replica.count if self.assigned.reader.is_endless else 0
-            event_cuts = [EventCutTable(count)] if job.save_event_secs else []
-            self.ownership = OwnershipTable(count, variables, given.global_step, seats, event_cuts)
+            self.ownership = OwnershipTable(count, variables, given.global_step, seats)
             removed = v1.placeholder(tf.int64, [], "leaver")
             freed = Removal(self.ownership.release(removed + 1), removed)
             ops = dataclasses.replace(made.ops, removals=[freed, *made.ops.removals])
@@ -85,8 +82,7 @@ class Sharding(StepPart):
         return updated
 
     def entries(self) -> list[CheckpointEntry]:
-        """Returns the entries of the cursors of each ps, whose key names the layout, and of the cut."""
+        """Returns the entries of the cursors of each ps, whose key names the layout."""
         variables = {ps: of_ps.progress for ps, of_ps in self._progress.items()}
         name = f"ps_train/progress/{self.assigned.name}"
-        cuts = [table.entry for table in self.ownership.event_cuts]
-        return [*shared_entries(name, variables, self._spec.plan.num_ps, _ADVICE), *cuts]
+        return shared_entries(name, variables, self._spec.plan.num_ps, _ADVICE)

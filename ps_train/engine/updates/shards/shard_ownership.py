@@ -17,7 +17,6 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, ps_index, zeros_variable
 
@@ -33,26 +32,16 @@ class OwnershipTable:
       global_step: variable of the global step.
       seats: number of replicas that may show by a seat that they share the shards; seats are owned like shards, and
         follow them.  0 for none.
-      event_cuts: the cuts by event time: none, or one.
 
     Attributes:
-      event_cuts: see above.
-      read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar; and what
-        `EventCutTable.read` does, of each.
+      read: fetches `owners` int64 [shards + seats], `progress` int64 [ps, shards] and `step` int64 scalar.
       compare_and_set: fetches the same after the fed changes; a replica that lost a race reads the other owner.
       begin: fetches the same after cursors that are 0 are set to the fed ones (`begin_feeds`) on all ps; None without
         seats.  The first ps decides if several replicas do so at once.
     """
 
-    def __init__(
-        self,
-        shards: int,
-        progress: Sequence[Any],
-        global_step: Any,
-        seats: int = 0,
-        event_cuts: Sequence[EventCutTable] = (),
-    ) -> None:
-        self._progress, self._global_step, self.event_cuts = progress, global_step, event_cuts
+    def __init__(self, shards: int, progress: Sequence[Any], global_step: Any, seats: int = 0) -> None:
+        self._progress, self._global_step = progress, global_step
         self._shards = v1.placeholder(tf.int64, [None], "swapped_shards")
         self._before = v1.placeholder(tf.int64, [None], "swapped_before")
         self._after = v1.placeholder(tf.int64, [None], "swapped_after")
@@ -135,5 +124,4 @@ class OwnershipTable:
             with tf.device(ps_device(ps_index(variable))), tf.control_dependencies(after):
                 progress.append(variable.read_value())
         with tf.device(ps_device(0)):
-            found = {"owners": owners, "progress": tf.stack(progress), "step": self._global_step.read_value()}
-        return found | {name: value for table in self.event_cuts for name, value in table.read.items()}
+            return {"owners": owners, "progress": tf.stack(progress), "step": self._global_step.read_value()}

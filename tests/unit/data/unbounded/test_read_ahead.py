@@ -8,6 +8,7 @@ import pytest
 
 from ps_train.data import Row
 from ps_train.data.unbounded.read_ahead import ReadAhead
+from ps_train.data.unbounded.row_gate import NO_STAMP, RowGate
 from tests.support.processes import eventually
 from tests.support.unbounded import Memory
 
@@ -77,7 +78,7 @@ def test_an_end_without_a_row_before_it_is_reached(made):
     source.rows[0], source.ends = [Row(b"9", 9)], {0: 5}
     ahead = ahead_of(made, source)
     ahead.follow({0: 2})
-    assert cut(ahead) == (2, 5, [], 0)
+    assert cut(ahead) == (2, 5, [], [])
 
 
 def test_another_offset_is_read_anew_and_the_same_is_not(made):
@@ -148,20 +149,34 @@ def test_a_partition_is_given_back_while_the_source_does_not_answer(made):
     eventually(lambda: released == [0], 10, "the release")
 
 
-def test_no_batch_goes_beyond_an_event_time(made):
+class Gate(RowGate):
+    """Knows a row by a hundred times its value, and stops before some number."""
+
+    asks_for_ends = True
+    until = 600
+
+    def stamp(self, partition, row):
+        return None if row.value == b"1" else 100.0 * int(row.value)
+
+    def is_shut(self, stamp):
+        return stamp >= self.until
+
+
+def test_no_batch_has_a_row_that_the_gate_stops(made):
     source = Memory(1)
     source.add(0, *range(10))
     source.rows[0][6] = Row(None, 6)
-    ahead = ReadAhead(source, 4, 1000.0, 10, event_time=lambda _, row: 100.0 * int(row.value))
+    gate = Gate()
+    ahead = ReadAhead(source, 4, 1000.0, 10, gate=gate)
     made.append(ahead)
-    ahead.until, ahead.late_before = 600, 100
     ahead.follow({0: 0})
     first, second = cut(ahead), cut(ahead)  # the second does not wait for more rows
-    assert (values(first), first.late, values(second), second.late) == ([0, 1, 2, 3], 1, [4, 5], 0)
-    assert (second.begin, second.end) == (4, 7)  # a row without a value has no time
+    assert (values(first), first.stamps) == ([0, 2, 3, 4], [0, NO_STAMP, 200, 300, 400])  # the gate leaves row 1 out
+    assert (values(second), second.stamps) == ([5], [500, NO_STAMP])
+    assert (second.begin, second.end) == (5, 7)  # a row without a value has no stamp
     assert ahead.cut(0) is None and not ahead.has_rows(0)
-    assert ahead.head_time(0) == 700
-    ahead.until = 10_000
+    assert ahead.head_stamp(0) == 700
+    gate.until = 10_000
     source.ends = {0: 10}
     ahead.ends[0] = 10
     assert values(cut(ahead)) == [7, 8, 9]
@@ -169,7 +184,7 @@ def test_no_batch_goes_beyond_an_event_time(made):
 
 def test_a_partition_at_its_end_is_empty_since_then(made):
     now, source = [100.0], Memory(1)
-    ahead = ReadAhead(source, 4, 1000.0, 10, clock=lambda: now[0], event_time=lambda _, row: 1.0)
+    ahead = ReadAhead(source, 4, 1000.0, 10, clock=lambda: now[0], gate=Gate())
     made.append(ahead)
     ahead.follow({0: 0})
     assert ahead.empty_secs(0) == 0
@@ -180,6 +195,6 @@ def test_a_partition_at_its_end_is_empty_since_then(made):
     eventually(lambda: ahead.empty_secs(0) == 0, 10, "the end is forgotten")
     source.away = None
     eventually(lambda: ahead._followed[0].empty_since is not None, 10, "the end")
-    source.add(0, 1)
-    eventually(lambda: ahead.head_time(0) == 1, 10, "the row")
+    source.add(0, 2)
+    eventually(lambda: ahead.head_stamp(0) == 200, 10, "the row")
     assert ahead.empty_secs(0) == 0

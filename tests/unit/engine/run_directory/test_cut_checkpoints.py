@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, kept_steps, read_cuts
+from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 
 DAY = 86_400_000
 CUTS = [EventCut(number * DAY, 100 * number, number * DAY + 1) for number in range(1, 5)]
@@ -31,8 +32,8 @@ def test_cuts_and_other_checkpoints_are_kept_beside_each_other(tmp_path):
     for cut in CUTS[:2]:
         add_cut(str(tmp_path), cut, keep=5)
     steps = [250, 240, 200, 150, 100, 50]
-    assert kept_steps(steps, str(tmp_path), 2) == [250, 240, 200, 100]
-    assert kept_steps(steps, str(tmp_path), 1) == [250, 200]
+    assert KeptCheckpoints(2).of(steps, str(tmp_path)) == [250, 240, 200, 100]
+    assert KeptCheckpoints(1).of(steps, str(tmp_path)) == [250, 200]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"1970-01-04T00:00:00Z": {}}', '{"x": {"step": 1}}', '{"x": 1}'])

@@ -15,6 +15,7 @@ from ps_train.base.remote_files import RemoteDirectory
 from ps_train.base.untrusted import UntrustedError, file_name
 from ps_train.engine.run_directory import uploads as module
 from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, read_cuts
+from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_checkpoints import LIST, list_text, newest_checkpoint
 from ps_train.engine.run_directory.run_files import read_run_id
 from ps_train.engine.run_directory.run_record import begin_generation
@@ -92,7 +93,7 @@ def save(spool: str, step: int, keep: int = 2) -> None:
 
 def chief(store: Store) -> tuple[str, ChiefUploads]:
     spool = open_chief_spool(store)
-    return spool, ChiefUploads(store, spool, 2, lambda: True)
+    return spool, ChiefUploads(store, spool, KeptCheckpoints(2), lambda: True)
 
 
 def trained(store: Store, completed: list[int], steps=(0, 10, 20, 30)) -> None:
@@ -215,7 +216,7 @@ def test_a_store_that_fails_for_a_while_is_told_in_one_line_and_gets_the_newest_
 def test_a_chief_that_has_lost_the_directory_uploads_no_list(url: str) -> None:
     store, told = Store(url), list[RefusedError]()
     spool = open_chief_spool(store)
-    uploader = Uploader(ChiefUploads(store, spool, 2, lambda: False), url, told.append)
+    uploader = Uploader(ChiefUploads(store, spool, KeptCheckpoints(2), lambda: False), url, told.append)
     save(spool, 0)
     with pytest.raises(RefusedError, match="taken over"):
         uploader.flush(20)

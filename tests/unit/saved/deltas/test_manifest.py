@@ -15,8 +15,9 @@ from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.untrusted import sealed
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
+from ps_train.saved.deltas.files import content_hash
 from ps_train.saved.deltas.manifest import read_manifest
-from ps_train.saved.values import content_hash, hash_of_file, open_saved
+from ps_train.saved.values import hash_of_file, open_saved
 from tests.support.exported_models import write_table_export
 
 NAMES = [

@@ -1,13 +1,13 @@
 """The next cut of a stream by event time, and which partitions have reached it: variables on ps 0.
 
-    table = EventCutTable(partitions=1024)
+    (table,) = step.parts.of(EventCutTable)
     session.run(table.read)                                          # {"cut": [last, next], "marks": [[cursor, time]]}
     session.run(table.mark, table.mark_feeds({3: (4001, 1_800_000_000_123)}))
     session.run(table.move, table.move_feeds(last=1_800_000_000_000, next=0))
 
 A mark is a fact: the row of a partition at a cursor has an event time.  It is valid as long as the partition stands at
-this cursor on every ps, so a mark of a worker that slept, or from before a restored checkpoint, is never wrong.
-Checkpoints have the cut, and not the marks.
+this cursor on every ps, so a mark of a worker that slept, or from before a restored checkpoint, is never wrong, and the
+marks need not be read at the same moment as the cursors.  Checkpoints have the cut, and not the marks.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.run_directory.checkpoint_contents import EVENT_CUT_KEY
+from ps_train.engine.step.parts.sharding import Sharding
+from ps_train.engine.step.parts.step_part import MakeUpdate, StepPart, ToUpdate, Updated
 from ps_train.engine.variables.variables import CheckpointEntry, ps_device, zeros_variable
 
-EVENT_CUT_KEY = "ps_train/event_cut"
-"""Key of the cut in checkpoints, int64 [2].  Where the second number is 0, the checkpoint is the cut of the first."""
 
-
-class EventCutTable:
-    """The cut and the marks.
+class EventCutTable(StepPart):
+    """The cut and the marks, which are there after `update`.
 
     Args:
-      partitions: number of partitions.
+      sharding: the partitions.
 
     Attributes:
       read: fetches `cut` int64 [2]: the event time of the last cut, 0 before the first one, and of the next one, 0
@@ -37,20 +37,38 @@ class EventCutTable:
         A time of -1 - t stands for a partition that counts as having reached t without a row.
       mark: operation that sets some marks (`mark_feeds`).
       move: operation that sets the cut (`move_feeds`).
-      entry: the place of the cut in checkpoints.
     """
 
-    def __init__(self, partitions: int) -> None:
+    read: Mapping[str, tf.Tensor]
+    mark: tf.Operation
+    move: tf.Operation
+
+    def __init__(self, sharding: Sharding) -> None:
+        self._sharding = sharding
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Makes the variables beside the update."""
+
+        def updated(given: ToUpdate) -> Updated:
+            self._make(self._sharding.assigned.count)
+            return update(given)
+
+        return updated
+
+    def _make(self, partitions: int) -> None:
         self._partitions = v1.placeholder(tf.int64, [None], "marked_partitions")
         self._marks = v1.placeholder(tf.int64, [None, 2], "new_marks")
-        self._cut = v1.placeholder(tf.int64, [2], "new_cut")
+        self._next = v1.placeholder(tf.int64, [2], "new_cut")
         with tf.device(ps_device(0)):
-            cut = zeros_variable("ps_train/event_cut", tf.int64, [2])
+            self._cut = zeros_variable("ps_train/event_cut", tf.int64, [2])
             marks = zeros_variable("ps_train/event_marks", tf.int64, [partitions, 2])
             self.mark = marks.scatter_nd_update(self._partitions[:, tf.newaxis], self._marks).op
-            self.move = cut.assign(self._cut, read_value=False)
-            self.read = {"cut": cut.read_value(), "marks": marks.read_value()}
-        self.entry = CheckpointEntry(EVENT_CUT_KEY, "", cut, optional=True)
+            self.move = self._cut.assign(self._next, read_value=False)
+            self.read = {"cut": self._cut.read_value(), "marks": marks.read_value()}
+
+    def entries(self) -> list[CheckpointEntry]:
+        """Returns the entry of the cut."""
+        return [CheckpointEntry(EVENT_CUT_KEY, "", self._cut, optional=True)]
 
     def mark_feeds(self, marks: Mapping[int, tuple[int, int]]) -> dict[Any, Any]:
         """Returns the feeds of `mark`: partition to (cursor, time)."""
@@ -58,4 +76,4 @@ class EventCutTable:
 
     def move_feeds(self, last: int, next: int) -> dict[Any, Any]:
         """Returns the feeds of `move`: the event times of the last and the next cut."""
-        return {self._cut: [last, next]}
+        return {self._next: [last, next]}

@@ -34,6 +34,7 @@ from ps_train.engine.run_directory.run_checkpoints import LIST
 from ps_train.engine.run_directory.run_files import DELTAS
 from ps_train.saved.deltas.applying import Delta
 from ps_train.saved.deltas.chain import BASE
+from ps_train.saved.deltas.files import has_hash
 from ps_train.saved.deltas.manifest import FILE as MANIFEST
 from ps_train.saved.deltas.manifest import FILES, described, read_manifest
 from ps_train.saved.deltas.way import Link, way
@@ -41,7 +42,7 @@ from ps_train.saved.export.fingerprint import FILE as FINGERPRINT
 from ps_train.saved.export.fingerprint import graph_fingerprint, read_fingerprint
 from ps_train.saved.serving.exported import SAVED_MODEL, Exported, path_of_export
 from ps_train.saved.serving.feature_values import Array
-from ps_train.saved.values import ContentHash, RowRun, all_parts, has_hash, hash_of, open_saved, read_and_hash
+from ps_train.saved.values import ContentHash, RowRun, all_parts, hash_of, open_saved, read_and_hash
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,11 @@ import pytest
 from ps_train import serving
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.saved import values as saved
+from ps_train.saved.deltas import following
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
-from ps_train.saved.serving import following
-from ps_train.saved.values import content_hash, open_saved
+from ps_train.saved.deltas.files import content_hash
+from ps_train.saved.values import open_saved
 from tests.support.exported_models import write_table_export
 
 ROWS = 200
