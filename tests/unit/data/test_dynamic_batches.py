@@ -45,7 +45,7 @@ def read(data: Any, sizes: Sequence[int], ahead: bool = False, endless: bool = F
     fields = {"shard": WHOLE, "epochs": 1, "shuffle_buffer": 0, **fields}
     with tf.Graph().as_default():
         here = WorkerBatchSize(BatchSizes.parse("8..64"), ahead)
-        batches = training_batches(data(), batch_size=here.batches, endless=endless, **fields)
+        batches = training_batches(data(), batch_size=8, endless=endless, batching=here.batches, **fields)
         size = v1.placeholder(tf.int64, [])
         follow, found = here.follow(size), []
         fetches = {"features": batches.features, "labels": batches.labels, "examples": batches.examples}

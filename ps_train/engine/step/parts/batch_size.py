@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ps_train.config.job import Job
 from ps_train.config.validators import parse_limits
-from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.parts.step_part import MakeBatches, MakeUpdate, Pull, Pulled, StepPart, ToUpdate, Updated
 from ps_train.engine.updates.following.adaptation import SYNC_SHARE
@@ -41,7 +41,7 @@ class FollowingBatchSize(StepPart):
         self._worker = WorkerBatchSize(self._sizes, self._ahead)
         self.adapted = [self.schedule]
 
-        def made(data: Any, size: int | DynamicBatches) -> Batches:
+        def made(data: Any, batching: Batching) -> Batches:
             return batches(data, self._worker.batches)
 
         return made

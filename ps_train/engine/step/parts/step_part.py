@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.transport.parcels import Parcel
@@ -97,8 +97,8 @@ class Updated:
 Layout = Callable[[Sequence[Slice], int], list[Parcel]]
 """Function of the slices on a ps that have a dense gradient, and the ps; returns the parcels of some of them."""
 
-MakeBatches = Callable[[Any, int | DynamicBatches], Batches]
-"""Function of the training data and the batch size."""
+MakeBatches = Callable[[Any, Batching], Batches]
+"""Function of the training data and the way in which batches are formed."""
 
 Pull = Callable[[Callable[[tf.Tensor], tf.Tensor]], Pulled]
 """Function of what is called on the worker with each vector as it travels, and returns the vector in its place."""
