@@ -183,9 +183,7 @@ def _own_batches(data: Batched, epochs: int, endless: bool, batching: Batching) 
     return dataclasses.replace(batches, features=features, initializer=initializer)
 
 
-def _to_the_end(
-    dataset: tf.data.Dataset, endless: bool, ended: threading.Event, batching: Batching
-) -> tf.data.Dataset:
+def _to_the_end(dataset: tf.data.Dataset, endless: bool, ended: threading.Event, batching: Batching) -> tf.data.Dataset:
     """Returns a dataset of weighted batches that tells its end, and is read ahead."""
     dataset = batching.joined(dataset)
     dataset = _padded(dataset) if endless else _weighted(dataset, 1.0)

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, ConfigError, Job
+from ps_train.data.batching import ONE_SIZE
 from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
-from ps_train.data.batching import ONE_SIZE
 from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.shards.shard_batches import ShardedBatches
 from ps_train.data.shards.shard_layout import Assignment, progress_value
