@@ -7,9 +7,7 @@ Bounds.parse(32)            # Bounds(lower=32, upper=32)
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeVar
-
-_OneOfBounds = TypeVar("_OneOfBounds", bound="Bounds")
+from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
@@ -24,7 +22,7 @@ class Bounds(NamedTuple):
     upper: int
 
     @classmethod
-    def parse(cls: type[_OneOfBounds], value: int | str) -> _OneOfBounds:
+    def parse(cls, value: int | str) -> Bounds:
         """Returns the bounds of a number, or of a text as 64..512.
 
         Raises:

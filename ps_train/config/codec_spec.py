@@ -31,12 +31,12 @@ class CodecSpec(NamedTuple):
 
 
 def parse_codec(text: str) -> list[CodecSpec]:
-    """Returns the codecs in the order of their encoding; an empty list for none, and for auto, which begins with it.
+    """Returns the codecs in the order of their encoding; an empty list for none.
 
     Raises:
       ValueError: the text is not valid.
     """
-    if text in (NONE, AUTO):
+    if text == NONE:
         return []
     if text != text.strip():
         raise ValueError(text)
@@ -71,5 +71,5 @@ def _parse_one(text: str) -> CodecSpec:
 push_codec = Check(
     "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, top_k:SHARE,int8 (or bfloat16, "
     "float16), or auto",
-    is_parsed_by(parse_codec),
+    lambda text: text == AUTO or is_parsed_by(parse_codec)(text),
 )

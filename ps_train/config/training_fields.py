@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from ps_train.config.batch_sizes import BatchSizes, batch_size
-from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
+from ps_train.base.bounds import Bounds
+from ps_train.config.codec_spec import AUTO_CODECS, CASTS, INT8, NONE, push_codec
 from ps_train.config.fields import job_field
+from ps_train.config.following_values import (
+    backup_workers,
+    batch_size,
+    max_steps_ahead,
+    parse_backups,
+    parse_batch_size,
+    parse_steps_ahead,
+)
 from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.config.validators import AUTO, above, at_least, integer_or, one_of, optional
-from ps_train.config.wait_limits import WaitLimits, backup_workers, max_steps_ahead
 
 OPTIMIZERS = tuple(ARGUMENTS)
 
@@ -211,18 +218,23 @@ class TrainingFields:
         return self.batch_sizes.upper
 
     @property
-    def batch_sizes(self) -> BatchSizes:
+    def batch_sizes(self) -> Bounds:
         """Returns the bounds of batch_size."""
-        return BatchSizes.parse(self.batch_size)
+        return parse_batch_size(self.batch_size)
 
     @property
-    def steps_ahead_limits(self) -> WaitLimits:
+    def steps_ahead_limits(self) -> Bounds:
         """Returns the bounds of max_steps_ahead."""
-        return WaitLimits.of_steps_ahead(self.max_steps_ahead)
+        return parse_steps_ahead(self.max_steps_ahead)
 
-    def backup_limits(self, workers: int) -> WaitLimits:
+    def backup_limits(self, workers: int) -> Bounds:
         """Returns the bounds of backup_workers in a job of so many workers."""
-        return WaitLimits.of_backups(self.backup_workers, workers)
+        return parse_backups(self.backup_workers, workers)
+
+    @property
+    def push_codecs(self) -> tuple[str, ...]:
+        """Returns the codecs that a push may have, the first one first; several follow the network."""
+        return AUTO_CODECS if self.push_codec == AUTO else (self.push_codec,)
 
     @property
     def is_dynamic(self) -> bool:

@@ -1,8 +1,7 @@
 """Batches whose size is read when they are made: tf.data's part of a batch size that follows the network.
 
     sizes = DynamicBatches(lower=64, upper=512, read=variable.read_value, ahead=False)
-    batches = sizes.merge(dataset.batch(64))         # batches of 64, 128, 256 or 512 examples, in the same order
-    parts = sizes.parts(total)                       # (start, stop) of the batches of `total` examples
+    batches = sizes.joined(dataset.batch(64))        # batches of 64, 128, 256 or 512 examples, in the same order
 
 No example is left out or used twice, whatever sizes are read.  Only the last batch has another size.
 """
@@ -15,12 +14,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.data.batching import Batching
+from ps_train.data.example_rows import slice_rows
+from ps_train.data.stream import no_autograph
+
 _ENDLESS = 1 << 62
-_plain = tf.autograph.experimental.do_not_convert
 
 
 @dataclasses.dataclass(frozen=True)
-class DynamicBatches:
+class DynamicBatches(Batching):
     """The size of batches, which may be another for each one.
 
     Attributes:
@@ -35,7 +37,7 @@ class DynamicBatches:
     read: Callable[[], tf.Tensor]
     ahead: bool
 
-    def merge(self, pieces: tf.data.Dataset) -> tf.data.Dataset:
+    def joined(self, pieces: tf.data.Dataset) -> tf.data.Dataset:
         """Returns batches joined from pieces of `lower` examples, which alone are read ahead.
 
         The size of a batch is read together with its first piece.
@@ -51,30 +53,31 @@ class DynamicBatches:
         # Pieces of one batch come together, so the number of its pieces serves as the key of its window.
         return (
             pieces.prefetch(2 * self.upper // self.lower)
-            .scan((zero, zero), _plain(count))
+            .scan((zero, zero), no_autograph(count))
             .group_by_window(
-                key_func=_plain(lambda whole, piece: whole),
-                reduce_func=_plain(lambda whole, window: self._joined(window)),
-                window_size_func=_plain(lambda whole: whole),
+                key_func=no_autograph(lambda whole, piece: whole),
+                reduce_func=no_autograph(lambda whole, window: self._joined(window)),
+                window_size_func=no_autograph(lambda whole: whole),
             )
         )
 
     def _joined(self, window: tf.data.Dataset) -> tf.data.Dataset:
-        pieces = window.map(_plain(lambda whole, piece: piece))
+        pieces = window.map(no_autograph(lambda whole, piece: piece))
         leaves = tf.nest.flatten(pieces.element_spec)
         if all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
             return pieces.rebatch(self.upper)
         return pieces.unbatch().batch(self.upper)  # slower, but also joins sparse and ragged tensors
 
-    def parts(self, total: tf.Tensor) -> tf.data.Dataset:
-        """Returns a dataset of the places of batches among `total` examples (int64 scalar): start and stop.
+    def cut(
+        self, examples: Any, total: tf.Tensor, size: int, made: Callable[[Any, tf.Tensor, tf.Tensor], Any]
+    ) -> tf.data.Dataset:
+        """Returns the batches of `total` examples; the size of each is read when it is made."""
 
-        The size of a batch is read when it is made.
-        """
-
-        def cut(start: tf.Tensor, number: tf.Tensor) -> Any:
+        def place(start: tf.Tensor, number: tf.Tensor) -> Any:
             stop = tf.minimum(start + self.read(), total)
             return stop, (start, stop)
 
-        places = tf.data.Dataset.range(_ENDLESS).scan(tf.constant(0, tf.int64), _plain(cut))
-        return places.take_while(_plain(lambda start, stop: start < total))
+        places = tf.data.Dataset.range(_ENDLESS).scan(tf.constant(0, tf.int64), no_autograph(place))
+        return places.take_while(no_autograph(lambda start, stop: start < total)).map(
+            no_autograph(lambda start, stop: made(slice_rows(examples, start, stop), start, stop))
+        )

@@ -26,8 +26,8 @@ from ps_train.base.polling import told_while_running
 from ps_train.base.process_stats import available_cores, memory_limit
 from ps_train.base.user_code import user_code
 from ps_train.data.arrays import Arrays, Batched
+from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.example_rows import count_of, gather_rows
 from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.split import UNKNOWN, Split
@@ -132,49 +132,49 @@ class Batches:
 def training_batches(
     data: Arrays | tf.data.Dataset | Stream | Batched,
     shard: DataShard,
-    batch_size: int | DynamicBatches,
+    batch_size: int,
     epochs: int,
     shuffle_buffer: int,
     endless: bool = False,
+    batching: Batching = ONE_SIZE,
 ) -> Batches:
     """Returns a replica's training batches.
 
     Args:
       data: the data of all replicas; Batched data are used as they come, so that only `epochs` matters to them.
       shard: this replica's part.
-      batch_size: examples in a batch, or their choice at run time; the last batch may be shorter.
+      batch_size: examples in the smallest batch but the last one, which may be shorter.
       epochs: number of epochs; 0 means no end.
       shuffle_buffer: examples to shuffle among; 0 keeps the order of the data.
       endless: True repeats the first batch, without examples, after the end; synchronous replicas must not fail.
+      batching: the way in which batches are formed.
     """
-    dynamic = batch_size if isinstance(batch_size, DynamicBatches) else None
-    size = batch_size if isinstance(batch_size, int) else batch_size.lower
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
     if isinstance(data, Batched):
-        return _own_batches(data, epochs, endless, dynamic)
+        return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(size)
+        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
             dataset = dataset.shard(shard.count, shard.index)
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
-        dataset = gather(dataset.repeat(epochs or None).batch(size))
+        dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
     ended = threading.Event()
-    dataset = _to_the_end(dataset, endless and bool(epochs), ended, dynamic)
+    dataset = _to_the_end(dataset, endless and bool(epochs), ended, batching)
     return batches_of(dataset, array_feeds, seed, _SHARED_NAME, ended)
 
 
-def _own_batches(data: Batched, epochs: int, endless: bool, dynamic: DynamicBatches | None) -> Batches:
+def _own_batches(data: Batched, epochs: int, endless: bool, batching: Batching) -> Batches:
     """Returns the training batches of batched data, which may start with each dataset that `restart` gets."""
     ended = threading.Event()
 
     def whole(dataset: tf.data.Dataset) -> tf.data.Dataset:
         elements = data.elements(dataset).repeat(epochs or None)
-        return _without_autotune(_to_the_end(elements, endless and bool(epochs), ended, dynamic))
+        return _without_autotune(_to_the_end(elements, endless and bool(epochs), ended, batching))
 
     batches = batches_of(whole(data.dataset), {}, None, _SHARED_NAME, ended)
     features = data.batch(batches.features, lambda dataset: batches.initializer_for(whole(dataset)))
@@ -183,18 +183,16 @@ def _own_batches(data: Batched, epochs: int, endless: bool, dynamic: DynamicBatc
     return dataclasses.replace(batches, features=features, initializer=initializer)
 
 
-def _to_the_end(
-    dataset: tf.data.Dataset, endless: bool, ended: threading.Event, dynamic: DynamicBatches | None
-) -> tf.data.Dataset:
+def _to_the_end(dataset: tf.data.Dataset, endless: bool, ended: threading.Event, batching: Batching) -> tf.data.Dataset:
     """Returns a dataset of weighted batches that tells its end, and is read ahead."""
-    dataset = dynamic.merge(dataset) if dynamic else dataset
+    dataset = batching.joined(dataset)
     dataset = _padded(dataset) if endless else _weighted(dataset, 1.0)
-    return _reading_ahead(dataset.concatenate(_signal_end(dataset, ended)), dynamic)
+    return _reading_ahead(dataset.concatenate(_signal_end(dataset, ended)), batching)
 
 
-def _reading_ahead(dataset: tf.data.Dataset, dynamic: DynamicBatches | None) -> tf.data.Dataset:
+def _reading_ahead(dataset: tf.data.Dataset, batching: Batching) -> tf.data.Dataset:
     """Returns a dataset that is read ahead from its initialization on, not from the first get_next on."""
-    dataset = dataset.prefetch(2) if dynamic is None or dynamic.ahead else dataset
+    dataset = dataset.prefetch(2) if batching.ahead else dataset
     options = tf.data.Options()
     options.experimental_warm_start = True
     return dataset.with_options(options)

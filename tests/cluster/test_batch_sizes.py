@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.parts.batch_size import FollowingBatchSize
+from ps_train.engine.step.parts.following import FollowingBatchSize
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
 from tests.support.long import long
@@ -33,8 +33,8 @@ class Sized:
         step = self.cluster.steps[0]
         (part,) = step.parts.of(FollowingBatchSize)
         with step.graph.as_default():
-            self._wanted, self._change = part.schedule.change(step.ps.global_step)
-            self._newest = part.schedule.newest()
+            self._wanted, self._change = part.adapted.change(step.ps.global_step)
+            self._newest = part.adapted.newest()
 
     def start(self, **how: Any) -> None:
         self.cluster.start(**how)

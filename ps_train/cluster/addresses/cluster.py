@@ -15,7 +15,7 @@ from ps_train.base.errors import ConfigError, cut
 from ps_train.config.fields import source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import AUTO, is_number, parse_weights
+from ps_train.config.validators import is_number, parse_weights
 
 _MOST_WORKERS = 100_000
 _LONGEST_NAME = 253
@@ -181,9 +181,8 @@ class Cluster:
             seen[address] = name
 
     def _refuse_settings_for_more_workers(self, job: Job) -> None:
-        backups = 1 if job.backup_workers == AUTO else job.backup_limits(self.num_replicas).upper
         for name, value, most in (
-            ("backup_workers", backups, self.num_replicas - 1),
+            ("backup_workers", job.backup_limits(self.num_replicas).upper, self.num_replicas - 1),
             ("min_workers", job.min_workers, self.num_replicas),
         ):
             if value > most:

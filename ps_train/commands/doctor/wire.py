@@ -63,7 +63,7 @@ def wire_finding(traffic: Traffic, found: Sequence[PsMeasurement], job: Job) -> 
     def secs(codecs: tuple[str, str]) -> float:
         return sum(count / rate for count, rate in zip(traffic.on_wire(codecs), slowest, strict=True))
 
-    codecs = job.pull_codec, job.push_codec
+    codecs = job.pull_codec, job.push_codecs[0]
     pull, push = traffic.on_wire(codecs)
     text = f"a step pulls {human_bytes(pull)} and pushes {human_bytes(push)}: {1e3 * secs(codecs):.1f} ms"
     fewer = [other for other in _CODECS if secs(other) < _FEWER * secs(codecs)]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.data.dynamic_batches import DynamicBatches
-from ps_train.data.example_rows import count_of, slice_rows
+from ps_train.data.batching import ONE_SIZE, Batching
+from ps_train.data.example_rows import count_of
 from ps_train.data.pipeline import batches_of
 from ps_train.data.shards.shard_layout import Assignment
 from ps_train.data.shards.shard_readers import Reader
@@ -35,6 +35,11 @@ _ENDLESS = 1 << 62
 class ShardedBatches:
     """The input of one worker under dynamic sharding; made in the current graph.
 
+    Args:
+      reader: the reader of the shards.
+      batch_size: examples in the largest batch.
+      batching: the way in which batches are formed.
+
     Attributes:
       batches: the batches of the assigned shards.
       reader: the reader of the shards.
@@ -42,10 +47,9 @@ class ShardedBatches:
       name: identifies the layout; cursors are comparable only between equal names.
     """
 
-    def __init__(self, reader: Reader, batch_size: int | DynamicBatches) -> None:
+    def __init__(self, reader: Reader, batch_size: int, batching: Batching = ONE_SIZE) -> None:
         self.count, self.name = reader.count, reader.name
-        self.reader, self._dynamic = reader, batch_size if isinstance(batch_size, DynamicBatches) else None
-        self._batch_size = batch_size if isinstance(batch_size, int) else batch_size.upper
+        self.reader, self._batch_size, self._batching = reader, batch_size, batching
         self._assigned: deque[Assignment] = deque()
         headers = tf.data.Dataset.range(_ENDLESS).map(no_autograph(self._header))
         shards = headers.map(no_autograph(lambda header: (header, *reader.read(header))))
@@ -89,17 +93,8 @@ class ShardedBatches:
         total = count_of(examples)
         weight = tf.cast(counts, tf.float32)
 
-        def with_progress(number: tf.Tensor, batch: Any) -> Any:
-            used = (number + 1) * self._batch_size
-            after = tf.where(used < total, header[1] + used, header[2])
-            return batch, weight, tf.stack([header[0], header[1] + number * self._batch_size, after])
-
-        def part(start: tf.Tensor, stop: tf.Tensor) -> Any:
-            batch = slice_rows(examples, start, stop)
+        def with_progress(batch: Any, start: tf.Tensor, stop: tf.Tensor) -> Any:
             after = tf.where(stop < total, header[1] + stop, header[2])
             return batch, weight, tf.stack([header[0], header[1] + start, after])
 
-        if self._dynamic is not None:
-            return self._dynamic.parts(total).map(no_autograph(part))
-        whole = tf.data.Dataset.from_tensors(examples)
-        return whole.rebatch(self._batch_size).enumerate().map(no_autograph(with_progress))
+        return self._batching.cut(examples, total, self._batch_size, with_progress)

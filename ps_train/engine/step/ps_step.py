@@ -21,6 +21,7 @@ from ps_train.engine.transport.vocabulary import rebuild_all
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
 from ps_train.engine.updates.modes.shard_part import RunCounting, ShardPart
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries
@@ -69,9 +70,11 @@ def build_ps_step(
     def plain(given: ToUpdate) -> Updated:
         optimizers = _make_optimizers(spec, state, given.rules)
         shards = _shards(state, optimizers, given)
-        return Updated(update.build(shards, given.received, pusher, state.counters), optimizers)
+        return Updated(update.build(shards, given.received, pusher, state.counters, given.limit), optimizers)
 
-    updated = wrapped(parts, "update", plain)(ToUpdate(received, spec.model, state.global_step, state.variables))
+    limit = WaitLimit.fixed(update.goes_without)
+    given = ToUpdate(received, spec.model, state.global_step, state.variables, limit)
+    updated = wrapped(parts, "update", plain)(given)
     optimizers = updated.optimizers
     entries = [*_plain_entries(spec, state, optimizers), *(entry for part in parts for entry in part.entries())]
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]

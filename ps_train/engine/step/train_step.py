@@ -18,13 +18,13 @@ from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.parts.following import adapted_values
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
 from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
-from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import StepOps
 from ps_train.engine.updates.modes.factory import make_update
@@ -63,9 +63,7 @@ class TrainStep:
     @property
     def adapted(self) -> list[AdaptedValue]:
         """Returns the values that follow measurements, in the order in which they are tried."""
-        values = [*self.ops.adapted, *(value for part in self.parts for value in part.adapted)]
-        names = [*ADAPTED]
-        return sorted((one for one in values if not one.is_fixed), key=lambda value: names.index(value.name))
+        return adapted_values(self.parts)
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.

@@ -14,8 +14,8 @@ import tensorflow as tf
 from ps_train.base.private_tf import add_control_inputs
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
+from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.data_shard import WHOLE, DataShard
-from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.pipeline import Batches, training_batches
 from ps_train.engine.step.backward import Computed, PulledInputs, mean_gradients
 from ps_train.engine.step.graph_spec import GraphSpec
@@ -120,24 +120,24 @@ def _batches(spec: GraphSpec, update: UpdateMode, parts: StepParts) -> Batches:
     """Returns the batches of a step."""
     job = spec.job
 
-    def plain(data: Any, size: int | DynamicBatches) -> Batches:
-        return _static_batches(job, data, spec.replica, update.lockstep, size)
+    def plain(data: Any, batching: Batching) -> Batches:
+        return _static_batches(job, data, spec.replica, update.lockstep, batching)
 
     make = wrapped(parts, "batches", plain)
     with input_resources(spec.device):
         data = spec.source.get()
     with tf.device("/device:CPU:0"), input_resources(spec.device):
-        return dataclasses.replace(make(data, job.min_batch_size), name=spec.source.name)
+        return dataclasses.replace(make(data, ONE_SIZE), name=spec.source.name)
 
 
-def _static_batches(job: Job, data: Any, replica: Replica, lockstep: bool, size: int | DynamicBatches) -> Batches:
+def _static_batches(job: Job, data: Any, replica: Replica, lockstep: bool, batching: Batching) -> Batches:
     """Returns the batches of the replica's shard.
 
     An undeclared replica reads all data, because the declared replicas already have one shard each.
     """
     shard = DataShard(replica.index, replica.declared) if replica.is_declared() else WHOLE
     endless = lockstep or job.may_run_out_of_input
-    return training_batches(data, shard, size, job.epochs, job.shuffle_buffer, endless)
+    return training_batches(data, shard, job.min_batch_size, job.epochs, job.shuffle_buffer, endless, batching)
 
 
 def _pushes(

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
-from ps_train.config.batch_sizes import BatchSizes
+from ps_train.base.bounds import Bounds
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.updates.following.batch_size_control import WorkerBatchSize
@@ -44,8 +44,8 @@ def read(data: Any, sizes: Sequence[int], ahead: bool = False, endless: bool = F
     """The batches that a worker gets, whose pulls bring these sizes, again and again."""
     fields = {"shard": WHOLE, "epochs": 1, "shuffle_buffer": 0, **fields}
     with tf.Graph().as_default():
-        here = WorkerBatchSize(BatchSizes.parse("8..64"), ahead)
-        batches = training_batches(data(), batch_size=here.batches, endless=endless, **fields)
+        here = WorkerBatchSize(Bounds(8, 64), ahead)
+        batches = training_batches(data(), batch_size=8, endless=endless, batching=here.batches, **fields)
         size = v1.placeholder(tf.int64, [])
         follow, found = here.follow(size), []
         fetches = {"features": batches.features, "labels": batches.labels, "examples": batches.examples}

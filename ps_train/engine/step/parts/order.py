@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.batch_size import FollowingBatchSize, ScaledRate
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
+from ps_train.engine.step.parts.following import following_parts
 from ps_train.engine.step.parts.loss_scaling import LossScaling
-from ps_train.engine.step.parts.push_codec import push_codec_of
+from ps_train.engine.step.parts.push_codec import push_codecs
 from ps_train.engine.step.parts.pushed_state import StateOfModel
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
@@ -45,12 +45,7 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
         parts.append(Transforms(transforms))
     if job.scales_loss:
         parts.append(LossScaling())
-    if job.batch_sizes.is_range:
-        parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
-    if job.scale_learning_rate != "none":
-        parts.append(ScaledRate(job, spec.replica.declared))
-    if job.push_codec != "none":
-        parts.append(push_codec_of(spec, update.scaled))
+    parts += [*following_parts(spec, update), *push_codecs(spec, update.scaled)]
     if spec.variables.state():
         parts.append(StateOfModel(spec))
     if job.is_dynamic:

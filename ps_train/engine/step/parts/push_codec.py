@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from ps_train.config.codec_spec import AUTO_CODECS
-from ps_train.config.job import Job
-from ps_train.config.validators import AUTO
+from ps_train.config.codec_spec import NONE
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.backward import Computed
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.step_part import Layout, MakeUpdate, Pull, Pulled, Push, StepPart, ToUpdate, Updated
-from ps_train.engine.transport.codecs.chosen import Chosen
+from ps_train.engine.step.parts.step_part import Layout, MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.codecs.codec import Codec
 from ps_train.engine.transport.coding import codec_of, row_codec_of
 from ps_train.engine.transport.parcels import Parcel, pack_encoded
 from ps_train.engine.transport.push_encoding import PushEncoding
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.following.adaptation_policy import BYTES, Ladder
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.gradients.momentum_correction import WithoutMomentum, momenta_of
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.engine.variables.plan import Slice
@@ -118,31 +113,7 @@ class PushCodec(StepPart):
         return updated
 
 
-class FollowingPushCodec(PushCodec):
-    """The part of a step whose codec follows the network: ps 0 holds its place in AUTO_CODECS."""
-
-    def __init__(self, spec: GraphSpec, is_weighted: bool) -> None:
-        self._number = AdaptedValue("push_codec", Ladder(range(len(AUTO_CODECS)), BYTES))
-        self.adapted = [self._number]
-        chosen = Chosen([codec_of(text) for text in AUTO_CODECS])
-        super().__init__(spec, chosen, chosen, is_weighted)
-        self._chosen = chosen
-
-    def pull(self, pull: Pull) -> Pull:
-        """Pulls the codec of the step."""
-        self._number.make()
-
-        def pulled(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
-            found = pull(received)
-            self._chosen.number = self._number.pulled(found.versions[0])
-            return dataclasses.replace(found, read=[*found.read, self._chosen.number])
-
-        return pulled
-
-
-def push_codec_of(spec: GraphSpec, is_weighted: bool) -> PushCodec:
-    """Returns the part of the codec that a job names."""
-    job: Job = spec.job
-    if job.push_codec == AUTO:
-        return FollowingPushCodec(spec, is_weighted)
-    return PushCodec(spec, codec_of(job.push_codec), row_codec_of(job.push_codec), is_weighted)
+def push_codecs(spec: GraphSpec, is_weighted: bool) -> list[PushCodec]:
+    """Returns the part of the codec that a job names: none, or one."""
+    (text, *others) = spec.job.push_codecs
+    return [] if others or text == NONE else [PushCodec(spec, codec_of(text), row_codec_of(text), is_weighted)]

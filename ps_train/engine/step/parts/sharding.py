@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.data.shards.shard_batches import ShardedBatches
 from ps_train.data.shards.shard_readers import reader_of
@@ -48,8 +48,9 @@ class Sharding(StepPart):
     def batches(self, batches: MakeBatches) -> MakeBatches:
         """Reads the assigned shards in the place of a fixed share."""
 
-        def made(data: Any, size: int | DynamicBatches) -> Batches:
-            self.assigned = ShardedBatches(reader_of(data, self._spec.job), size)
+        def made(data: Any, batching: Batching) -> Batches:
+            job = self._spec.job
+            self.assigned = ShardedBatches(reader_of(data, job), job.max_batch_size, batching)
             return self.assigned.batches
 
         return made

@@ -23,15 +23,15 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from ps_train.data.dynamic_batches import DynamicBatches
+from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
 from ps_train.engine.updates.modes.base import Replica, StepOps
 from ps_train.engine.updates.modes.shard_part import ShardPart
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.plan import Slice
 from ps_train.engine.variables.variables import CheckpointEntry
 
@@ -69,6 +69,7 @@ class ToUpdate:
       rules: the optimizers.
       global_step: the variable.
       variables: slice name to variable of the model.
+      limit: number of replicas or steps that the update mode goes on without.
       rate_divisors: functions of an update's examples; each gives a divisor of its learning rate.
       shard_parts: ps to what features add there, inside its lock.
     """
@@ -77,6 +78,7 @@ class ToUpdate:
     rules: OptimizerFactory
     global_step: Any
     variables: Mapping[str, Any]
+    limit: WaitLimit
     rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
     shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
 
@@ -97,8 +99,8 @@ class Updated:
 Layout = Callable[[Sequence[Slice], int], list[Parcel]]
 """Function of the slices on a ps that have a dense gradient, and the ps; returns the parcels of some of them."""
 
-MakeBatches = Callable[[Any, int | DynamicBatches], Batches]
-"""Function of the training data and the batch size."""
+MakeBatches = Callable[[Any, Batching], Batches]
+"""Function of the training data and the way in which batches are formed."""
 
 Pull = Callable[[Callable[[tf.Tensor], tf.Tensor]], Pulled]
 """Function of what is called on the worker with each vector as it travels, and returns the vector in its place."""
@@ -113,13 +115,7 @@ MakeUpdate = Callable[[ToUpdate], Updated]
 
 
 class StepPart:
-    """What a feature adds to a step.  The methods of this class add nothing.
-
-    Attributes:
-      adapted: the values of the part that follow measurements.
-    """
-
-    adapted: Sequence[AdaptedValue] = ()
+    """What a feature adds to a step.  The methods of this class add nothing."""
 
     def pusher(self, replica: Replica) -> Replica:
         """Returns the replica that the ps see."""

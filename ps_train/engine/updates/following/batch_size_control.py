@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.config.batch_sizes import BatchSizes
+from ps_train.base.bounds import Bounds
 from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.engine.updates.following.adaptation import SYNC_SHARE
 from ps_train.engine.updates.following.adaptation_policy import Ladder, synchronisation
@@ -25,6 +25,11 @@ from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import INPUT_STATE, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import local_variable
+
+
+def possible_sizes(sizes: Bounds) -> tuple[int, ...]:
+    """Returns the lower bound, doubled as long as the upper bound allows."""
+    return tuple(sizes.lower << times for times in range((sizes.upper // sizes.lower).bit_length()))
 
 
 class BatchSizeSchedule(AdaptedValue):
@@ -38,11 +43,12 @@ class BatchSizeSchedule(AdaptedValue):
       variable: int64 [3]; zeros stand for the lower bound.
     """
 
-    def __init__(self, sizes: BatchSizes, limit: float = SYNC_SHARE) -> None:
-        super().__init__("batch_size", Ladder(sizes.sizes, synchronisation(limit)))
-        self._sizes = sizes.sizes
-        with tf.device(ps_device(0)):
-            self.variable = zeros_variable("ps_train/batch_size", tf.int64, [3])
+    def __init__(self, sizes: Bounds, limit: float = SYNC_SHARE) -> None:
+        self._sizes = possible_sizes(sizes)
+        super().__init__("batch_size", Ladder(self._sizes, synchronisation(limit)))
+
+    def _made(self) -> Any:
+        return zeros_variable("ps_train/batch_size", tf.int64, [3])
 
     def at(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the size at a global step (int64 scalar on ps 0); it is read after the step."""
@@ -90,7 +96,7 @@ class WorkerBatchSize:
       batches: tf.data's part.
     """
 
-    def __init__(self, sizes: BatchSizes, ahead: bool) -> None:
+    def __init__(self, sizes: Bounds, ahead: bool) -> None:
         with tf.device("/device:CPU:0"):
             self._variable = local_variable(f"{INPUT_STATE}/batch_size", [], tf.int64, sizes.lower)
         self.batches = DynamicBatches(sizes.lower, sizes.upper, self._variable.read_value, ahead)

@@ -33,7 +33,7 @@ def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[
     Raises:
       ConfigError: a momentum is not a number, so that the worker would not know it.
     """
-    if all(codec.name != TOP_K for codec in parse_codec(job.push_codec)):
+    if all(codec.name != TOP_K for text in job.push_codecs for codec in parse_codec(text)):
         return {}
     with tf.Graph().as_default(), overriding_global_step(tf.constant(0, tf.int64)):
         rate = job.learning_rate or model.default_learning_rate

@@ -19,6 +19,7 @@ from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps,
 from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.modes.token_gate import NEVER
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -30,20 +31,29 @@ class Asynchronous(UpdateMode):
     """Asynchronous updates.
 
     Args:
-      may_be_empty: see `UpdateMode`.
+      may_be_empty, goes_without: see `UpdateMode`.
       max_steps: no update is made once the global step has reached it.  A worker that slept may still have steps
         that were reallocated to another worker.
       rules: the rules for stale gradients; a gradient that a rule does not accept is counted as dropped.
     """
 
     def __init__(
-        self, may_be_empty: bool = False, max_steps: int = NEVER, rules: Sequence[StaleGradientRule] = ()
+        self,
+        may_be_empty: bool = False,
+        max_steps: int = NEVER,
+        rules: Sequence[StaleGradientRule] = (),
+        goes_without: int = 0,
     ) -> None:
-        super().__init__(may_be_empty)
+        super().__init__(may_be_empty, goes_without)
         self._max_steps, self._rules = max_steps, rules
 
     def build(
-        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+        self,
+        shards: list[ParameterShard],
+        received: list[ReceivedPush],
+        replica: Replica,
+        counters: RunCounters,
+        limit: WaitLimit,
     ) -> StepOps:
         """Adds updates that each ps applies as soon as a push arrives."""
         return self._build(shards, received, replica, gated=True)

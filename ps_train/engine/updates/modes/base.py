@@ -18,8 +18,8 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Task
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.variables import ps_device
 
 
@@ -127,7 +127,6 @@ class StepOps:
       push_counters: one int64 variable, all of one shape, on each ps that is pushed to.  They are written under the
         ps's mutex and are equal when no update is half applied.
       step_gate: name of a mutex on ps 0 that every step passes at its end; "" without one.
-      adapted: how far steps go on without the slowest replica; empty in modes without waiting.
       pauses: as `removals`, for a replica that only waits for a checkpoint and keeps its data.
       limits: each lets rounds be made up to a global step, since backup workers could make the next one before a
         checkpoint; empty in modes that need no such limit.
@@ -140,7 +139,6 @@ class StepOps:
     reset: Sequence[tf.Operation] = ()
     push_counters: Sequence[Any] = ()
     step_gate: str = ""
-    adapted: Sequence[AdaptedValue] = ()
     pauses: Sequence[Removal] = ()
     limits: Sequence[StepLimit] = ()
 
@@ -150,6 +148,7 @@ class UpdateMode(abc.ABC):
 
     Args:
       may_be_empty: gradients that stand for no example may arrive; they must change nothing.
+      goes_without: number of replicas or steps that the mode goes on without, at first.
 
     Attributes:
       lockstep: all replicas make every step together; a replica whose input ends must not fail within a step.
@@ -159,8 +158,8 @@ class UpdateMode(abc.ABC):
     lockstep = False
     scaled = False
 
-    def __init__(self, may_be_empty: bool = False) -> None:
-        self.may_be_empty = may_be_empty
+    def __init__(self, may_be_empty: bool = False, goes_without: int = 0) -> None:
+        self.may_be_empty, self.goes_without = may_be_empty, goes_without
 
     def batches_per_update(self, replica: Replica) -> int:
         """Returns the number of replicas whose batches are in an update."""
@@ -184,7 +183,12 @@ class UpdateMode(abc.ABC):
 
     @abc.abstractmethod
     def build(
-        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+        self,
+        shards: list[ParameterShard],
+        received: list[ReceivedPush],
+        replica: Replica,
+        counters: RunCounters,
+        limit: WaitLimit,
     ) -> StepOps:
         """Adds this mode's operations to the graph.
 
@@ -193,4 +197,5 @@ class UpdateMode(abc.ABC):
           received: the push, as each ps received it.
           replica: the replica that makes the step.
           counters: the run's counters, for what is counted outside of locks.
+          limit: number of replicas or steps that the mode goes on without.
         """

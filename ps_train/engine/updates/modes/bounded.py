@@ -9,7 +9,6 @@ still made of one gradient.  A step that must wait ends later (`token_gate.py`),
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.asynchronous import Asynchronous
 from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepOps
-from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.modes.token_gate import NEVER, TokenGate
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.updates.modes.wait_time import now_on_ps, record
 from ps_train.engine.variables.mutex import with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -68,22 +66,7 @@ class ReplicaClocks:
 
 
 class Bounded(Asynchronous):
-    """Updates of bounded staleness.
-
-    Args:
-      lead: number of steps that a replica may be ahead of the slowest; or a number that follows the stragglers.
-      may_be_empty, max_steps, rules: see `Asynchronous`.
-    """
-
-    def __init__(
-        self,
-        lead: int | AdaptedValue,
-        may_be_empty: bool = False,
-        max_steps: int = NEVER,
-        rules: Sequence[StaleGradientRule] = (),
-    ) -> None:
-        super().__init__(may_be_empty, max_steps, rules)
-        self._lead = AdaptedValue.of("max_steps_ahead", lead)
+    """Updates of bounded staleness; the limit is the number of steps that a replica may be ahead of the slowest."""
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the versions as `UpdateMode` does, and the time at which the step starts."""
@@ -91,22 +74,26 @@ class Bounded(Asynchronous):
         return super().read_versions(update_counts, replica)
 
     def build(
-        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+        self,
+        shards: list[ParameterShard],
+        received: list[ReceivedPush],
+        replica: Replica,
+        counters: RunCounters,
+        limit: WaitLimit,
     ) -> StepOps:
         """Adds updates as `Asynchronous` does, and the gate where a replica that is too far ahead waits."""
         ops = self._build(shards, received, replica, gated=False)  # every step passes _CLOCKS_MUTEX
         with tf.device(ps_device(0)):
             self._gate = TokenGate("ps_train/turnstile", replica.count)
             state = np.array([replica.each(1, 0), [0] * replica.count], np.int64)
-            self._lead.make()
             self._state = v1.get_variable("ps_train/clocks", initializer=state, trainable=False, use_resource=True)
             # A clock moves only after the updates on all ps, so that a reader of the clock sees these updates.
-            locked, waits = with_mutex(_CLOCKS_MUTEX, ops.train, lambda: self._visit(replica))
+            locked, waits = with_mutex(_CLOCKS_MUTEX, ops.train, lambda: self._visit(replica, limit))
             passed = tf.group(locked, self._gate.wait_for_token(replica.index, waits, locked))
             with tf.control_dependencies([passed]):
                 step_after = shards[0].update_count.read_value()
             timed = record(counters, replica.index, self._started_at, now_on_ps(ops.train[:1]), now_on_ps([passed]))
-            awaited = self._clocks().awaited(self._lead.value())
+            awaited = self._clocks().awaited(limit.value())
             reset, _ = with_mutex(_CLOCKS_MUTEX, [], lambda: (self._reset(state), None))
         removed = v1.placeholder(tf.int64, [], "leaver")
         removal = Removal(self._remove(removed, replica.count), removed)
@@ -118,17 +105,16 @@ class Bounded(Asynchronous):
             reset=[reset, *ops.reset],
             push_counters=ops.push_counters,
             step_gate=_CLOCKS_MUTEX if len(ops.push_counters) > 1 else "",
-            adapted=[self._lead],
             pauses=[removal],
         )
 
     def _reset(self, state: np.ndarray[Any, Any]) -> list[tf.Operation]:
         return [self._state.assign(state, read_value=False), self._gate.release_all()]
 
-    def _visit(self, replica: Replica) -> tuple[list[tf.Operation], tf.Tensor]:
+    def _visit(self, replica: Replica, limit: WaitLimit) -> tuple[list[tf.Operation], tf.Tensor]:
         before = self._clocks()
         after = before.visit(tf.constant(np.arange(replica.count) == replica.index))
-        until = after.made[replica.index] - self._lead.value()
+        until = after.made[replica.index] - limit.value()
         slowest = after.slowest()
         waits = slowest < until
         wait = v1.cond(waits, lambda: self._gate.wait(replica.index, until), tf.no_op)

@@ -9,8 +9,6 @@ from ps_train.engine.updates.modes.base import UpdateMode
 
 def make_update(job: Job, replicas: int) -> UpdateMode:
     """Returns the update mode that the job asks for; `replicas` is their number at the start."""
-    from ps_train.engine.updates.following.adaptation_policy import STRAGGLERS, Ladder
-    from ps_train.engine.updates.following.adapted_value import AdaptedValue
     from ps_train.engine.updates.modes.asynchronous import Asynchronous
     from ps_train.engine.updates.modes.bounded import Bounded
     from ps_train.engine.updates.modes.stale_gradients import stale_gradient_rules
@@ -18,12 +16,11 @@ def make_update(job: Job, replicas: int) -> UpdateMode:
 
     may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
-        backups = AdaptedValue("backup_workers", Ladder(job.backup_limits(replicas).values, STRAGGLERS))
+        backups = job.backup_limits(replicas).lower
         return Synchronous(
             may_be_empty or job.epochs > 0, job.max_steps, backups, bool(job.save_steps) and not job.has_racks
         )
     rules = stale_gradient_rules(job)
     if job.update == "bounded":
-        lead = AdaptedValue("max_steps_ahead", Ladder(job.steps_ahead_limits.values, STRAGGLERS))
-        return Bounded(lead, may_be_empty, job.max_steps, rules)
+        return Bounded(may_be_empty, job.max_steps, rules, job.steps_ahead_limits.lower)
     return Asynchronous(may_be_empty, job.max_steps, rules)

@@ -17,7 +17,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import ParameterShard, Replica
 from ps_train.engine.updates.modes.gradient_accumulator import GradientAccumulator
 from ps_train.engine.updates.modes.quorum import (
@@ -34,6 +33,7 @@ from ps_train.engine.updates.modes.quorum import (
 )
 from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.token_gate import TokenGate
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device
@@ -170,13 +170,13 @@ class CoordinatorShard(RoundShard):
         replica: Replica,
         may_be_empty: bool,
         max_steps: int,
-        backups: AdaptedValue,
+        backups: WaitLimit,
         allowed: Any = None,
     ) -> None:
         self._allowed = allowed
         # All declared replicas are members from the beginning, so no first step is wasted.
         state = np.array([replica.each(MEMBER, LEFT), [0] * replica.count], np.int64)
-        super().__init__(shard, received, round, replica, may_be_empty, state, backups.is_ever_positive)
+        super().__init__(shard, received, round, replica, may_be_empty, state, backups.most > 0)
         self._max_steps, self._backups = max_steps, backups
         with tf.device(ps_device(shard.ps)):
             # The last complete round, and for each replica whether its gradient was in it.

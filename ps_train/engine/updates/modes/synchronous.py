@@ -19,11 +19,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepLimit, StepOps, UpdateMode
 from ps_train.engine.updates.modes.follower_shard import FollowerShard
 from ps_train.engine.updates.modes.sync_rounds import CoordinatorShard
 from ps_train.engine.updates.modes.token_gate import NEVER
+from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.updates.modes.wait_time import now_on_ps, record
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -32,28 +32,24 @@ _FAR = (1 << 32) + 1
 
 
 class Synchronous(UpdateMode):
-    """Synchronous updates.
+    """Synchronous updates; the limit is the number of a round's replicas that are not waited for.
 
     Args:
-      may_be_empty: see `UpdateMode`.
+      may_be_empty, goes_without: see `UpdateMode`.
       max_steps: no round begins once the global step has reached it.
-      backups: number of a round's replicas that are not waited for; or a number that follows the stragglers.
       saves_at_steps: True if checkpoints are at multiples of a step; the round after one begins with the chief.
     """
 
     lockstep = True
     scaled = True
 
-    def __init__(
-        self, may_be_empty: bool, max_steps: int, backups: int | AdaptedValue = 0, saves_at_steps: bool = False
-    ) -> None:
-        super().__init__(may_be_empty)
-        self._saves_at_steps = saves_at_steps
-        self._max_steps, self._backups = max_steps, AdaptedValue.of("backup_workers", backups)
+    def __init__(self, may_be_empty: bool, max_steps: int, goes_without: int = 0, saves_at_steps: bool = False) -> None:
+        super().__init__(may_be_empty, goes_without)
+        self._max_steps, self._saves_at_steps = max_steps, saves_at_steps
 
     def batches_per_update(self, replica: Replica) -> int:
         """Returns the number of batches of a round with all declared replicas but the backups."""
-        return max(1, replica.declared - self._backups.ladder.values[0])
+        return max(1, replica.declared - self.goes_without)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the round of each ps as its version, and the time at which the step starts."""
@@ -65,16 +61,20 @@ class Synchronous(UpdateMode):
         return super().read_versions(self._rounds, replica)
 
     def build(
-        self, shards: list[ParameterShard], received: list[ReceivedPush], replica: Replica, counters: RunCounters
+        self,
+        shards: list[ParameterShard],
+        received: list[ReceivedPush],
+        replica: Replica,
+        counters: RunCounters,
+        limit: WaitLimit,
     ) -> StepOps:
         """Adds the rounds: the ps of the CoordinatorShard decides on a push, and the others follow."""
         pushed = [(shard, push) for shard, push in zip(shards, received, strict=True) if push.parcels]
-        self._backups.make()
-        allowed, limits = self._allowed()
+        allowed, limits = self._allowed(limit)
         first = CoordinatorShard(
-            *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, self._backups, allowed
+            *pushed[0], self._rounds[0], replica, self.may_be_empty, self._max_steps, limit, allowed
         )
-        discards = self._backups.is_ever_positive
+        discards = limit.most > 0
         others = [
             FollowerShard(*pair, self._rounds[pair[0].ps], replica, self.may_be_empty, discards) for pair in pushed[1:]
         ]
@@ -94,16 +94,15 @@ class Synchronous(UpdateMode):
             awaited=[first.awaited()],
             reset=[shard.reset(next_round) for shard in (first, *others)],
             push_counters=[self._rounds[shard.ps] for shard, _ in pushed],
-            adapted=[self._backups],
             limits=limits,
         )
 
-    def _allowed(self) -> tuple[Any, list[StepLimit]]:
+    def _allowed(self, limit: WaitLimit) -> tuple[Any, list[StepLimit]]:
         """Makes the global step up to which rounds may be made without the chief, and the operation that changes it.
 
         Returns None and no limit without backup workers: each round has a gradient of the chief, which saves first.
         """
-        if not (self._saves_at_steps and self._backups.is_ever_positive):
+        if not (self._saves_at_steps and limit.most > 0):
             return None, []
         step = v1.placeholder(tf.int64, [], "allowed_step")
         with tf.device(ps_device(0)):

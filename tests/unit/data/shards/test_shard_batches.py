@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, ConfigError, Job
+from ps_train.data.batching import ONE_SIZE
 from ps_train.data.criteo.files import SplitFiles, SplitPart
 from ps_train.data.criteo.reader import Criteo
 from ps_train.data.dynamic_batches import DynamicBatches
@@ -54,10 +55,10 @@ class Lists(Uneven):
 class Reading:
     """A session that reads what is given."""
 
-    def __init__(self, data, batches=4, **fields):
+    def __init__(self, data, batches=4, batching=ONE_SIZE, **fields):
         job = Job(sharding="dynamic", **{"batch_size": 4, "shuffle_buffer": 0, **fields})
         with tf.Graph().as_default():
-            self.batches = ShardedBatches(reader_of(data() if callable(data) else data, job), batches)
+            self.batches = ShardedBatches(reader_of(data() if callable(data) else data, job), batches, batching)
             batches = self.batches.batches
             self._fetches = (batches.labels, batches.examples, batches.progress, batches.features)
             self._session = v1.Session()
@@ -144,9 +145,9 @@ def test_chunks_and_their_examples_are_shuffled_again_in_each_epoch_and_parts_fi
     assert orders[0] != orders[1]
 
 
-@pytest.mark.parametrize("batch_size", [4, DynamicBatches(2, 8, lambda: tf.constant(4, tf.int64), False)])
-def test_ragged_and_sparse_features_stay_with_their_labels(batch_size):
-    reading = Reading(lambda: Lists(9, 0, 8), shuffle_buffer=1, batches=batch_size)
+@pytest.mark.parametrize("batching", [ONE_SIZE, DynamicBatches(2, 8, lambda: tf.constant(4, tf.int64), False)])
+def test_ragged_and_sparse_features_stay_with_their_labels(batching):
+    reading = Reading(lambda: Lists(9, 0, 8), shuffle_buffer=1, batching=batching)
     for shard in range(3):
         reading.batches.assign(Assignment(shard, progress_value(0), progress_value(1)))
     seen = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ps_train import Job
-from ps_train.engine.step.parts.batch_size import ScaledRate
+from ps_train.engine.step.parts.following import ScaledRate
 
 
 @pytest.mark.parametrize(

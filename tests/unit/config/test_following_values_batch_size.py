@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ps_train import ConfigError, Job
-from ps_train.config.batch_sizes import BatchSizes
 from ps_train.config.flags import parse
+from ps_train.config.following_values import parse_batch_size
+from ps_train.engine.updates.following.batch_size_control import possible_sizes
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,8 @@ from ps_train.config.flags import parse
     ],
 )
 def test_the_sizes_are_the_lower_bound_doubled_up_to_the_upper_one(value: int | str, sizes: tuple[int, ...]) -> None:
-    found = BatchSizes.parse(value)
-    assert found.sizes == sizes
+    found = parse_batch_size(value)
+    assert possible_sizes(found) == sizes
     assert found.is_range == (len(sizes) > 1)
 
 

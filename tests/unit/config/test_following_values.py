@@ -1,4 +1,4 @@
-"""Values of --max_steps_ahead and --backup_workers."""
+"""Values of --max_steps_ahead, --backup_workers and --push_codec that may follow measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.job import Job
-from ps_train.config.wait_limits import WaitLimits
 
 
 @pytest.mark.parametrize(("value", "limits"), [(0, (0, 0)), (3, (3, 3)), ("3", (3, 3)), ("0..8", (0, 8))])
@@ -48,4 +47,9 @@ def test_a_number_and_its_text_are_the_same_job() -> None:
         Job(max_steps_ahead=2, update="bounded").shared_fields()
         == Job(max_steps_ahead="2", update="bounded").shared_fields()
     )
-    assert WaitLimits.of_steps_ahead("1") == (1, 1)
+    assert Job(max_steps_ahead="1", update="bounded").steps_ahead_limits == (1, 1)
+
+
+@pytest.mark.parametrize(("text", "codecs"), [("int8", ("int8",)), ("auto", ("none", "bfloat16", "int8"))])
+def test_the_codecs_of_a_push_are_one_or_the_ladder(text: str, codecs: tuple[str, ...]) -> None:
+    assert Job(push_codec=text).push_codecs == codecs
