@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ps_train.config.fault_spec import FORMS
 from ps_train.config.fields import job_field
@@ -140,3 +142,14 @@ class ClusterFields:
     finish_timeout_secs: float = job_field(
         60.0, "timeouts", "Longest wait of the chief for the other workers at the end.", above(0)
     )
+
+
+def asked_ps(given: Mapping[str, Any], default: Any = None) -> Any:
+    """Returns the number of processes for ps that flags ask for, 0 where the workers are the ps.
+
+    Args:
+      given: flags by name.
+      default: the number where no flag tells one.
+    """
+    number = 0 if given.get("ps_on_workers") else given.get("num_ps")
+    return default if number is None else number

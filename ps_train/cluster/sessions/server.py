@@ -168,9 +168,8 @@ def _session_task(task: Task, cluster: Cluster | None) -> tuple[str, int]:
     TensorFlow knows a process by one name.  A worker that is also a ps has that of the ps in all sessions, its own too,
     so it reaches its own share without any message.
     """
-    if cluster is not None and cluster.ps_on_workers and task.job_name != "ps":
-        return "ps", cluster.replica_index(task)
-    return task.job_name, task.task_index or 0
+    index = None if cluster is None else cluster.ps_of(task)
+    return (task.job_name, task.task_index or 0) if index is None else ("ps", index)
 
 
 def _device_config(job: Job) -> v1.ConfigProto:

@@ -23,9 +23,10 @@ from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses import environment
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.doctor.findings import Report
-from ps_train.commands.doctor.network import local_cluster
 from ps_train.commands.doctor.options import Options
 from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.run import Visit
@@ -117,8 +118,8 @@ def _visit(
         return
     job = parsed.job
     if task.job_name == "local":
-        job, cluster = (job, visit.cluster) if visit.cluster else local_cluster(job)
-        task = cluster.chief
+        job = with_local_hosts(job)
+        task = Cluster.of(job).chief
     changes = environment.task_environment(task, job, environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
     logging.getLogger("ps_train").setLevel(logging.ERROR)

@@ -18,6 +18,7 @@ from ps_train.base.errors import PsTrainError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.cluster.addresses.ports import is_local
 from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor import host, network
@@ -84,7 +85,7 @@ class Visit:
             self.cluster = Cluster.of(self._job)
             self._own = list(self.cluster.tasks())
             return
-        self._own = list(network.local_cluster(self._job)[1].tasks())
+        self._own = list(Cluster.of(with_local_hosts(self._job)).tasks())
 
     def _cannot_run(self) -> bool:
         """Checks the configuration as the job itself does, model file and directories too; True if it is refused."""
@@ -123,7 +124,7 @@ class Visit:
         others = {
             f"ps:{index}": address
             for index, address in enumerate(cluster.ps)
-            if str(cluster.process_of_ps(index)) not in self._own and address.host not in self._unresolved
+            if str(cluster.ps_tasks[index]) not in self._own and address.host not in self._unresolved
         }
         works = {name: (lambda address=address: network.probe(address)) for name, address in others.items()}
         found = network.in_parallel(works, network.RESOLVE_SECS + network.CONNECT_SECS + network.ANSWER_SECS)
@@ -159,8 +160,8 @@ class Visit:
     def _plan(self) -> None:
         from ps_train.commands.doctor.shown_plan import plan_job
 
-        job, cluster = (self._job, self.cluster) if self.cluster else network.local_cluster(self._job)
-        assert cluster is not None
+        job = with_local_hosts(self._job)
+        cluster = Cluster.of(job)
         try:
             self._planned = plan_job(job, cluster)
         except Exception as error:
@@ -223,12 +224,12 @@ class Visit:
         names = [
             f"ps:{i}"
             for i, address in enumerate(self.cluster.ps)
-            if address.host not in self._unresolved and self.cluster.process_of_ps(i) != self._task
+            if address.host not in self._unresolved and self.cluster.ps_tasks[i] != self._task
         ]
         wait, topology = self._options.wait(self._job), known_topology(self._job, self._task, self.cluster)
         deadline = time.monotonic() + wait
         found = measure_all(self._job, self.cluster, record, server, wait, names)
-        if server is not None and self.cluster.ps_on_workers:
+        if server is not None and self.cluster.ps_of(self._task) is not None:
             self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
         if not topology.is_flat:
             wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
@@ -277,7 +278,7 @@ class Visit:
             self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
         if table := table_of_ways(found, is_local):
             self._report.note(table)
-        if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
+        if self.cluster is not None and len(found) == len(self.cluster.ps):
             self._report.add(*weights_finding(found, self._job))
         if self._is_chief():
             keep_measured(found, self._job.model_dir)

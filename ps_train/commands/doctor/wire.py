@@ -39,10 +39,9 @@ class Traffic:
         pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
         return self.whole + self.pulled * pull, self.whole + self.pushed * push
 
-    def without_own_share(self, workers: int) -> Traffic:
-        """Returns what leaves the process of one of some workers that are also the ps, each with an even share."""
-        left = workers - 1
-        return Traffic(self.whole * left // workers, self.pulled * left // workers, self.pushed * left // workers)
+    def share(self, some: int, ps: int) -> Traffic:
+        """Returns the part for some of the ps, of which each has an even share."""
+        return Traffic(self.whole * some // ps, self.pulled * some // ps, self.pushed * some // ps)
 
 
 def wire_finding(traffic: Traffic, found: Sequence[PsMeasurement], job: Job) -> list[Finding]:
