@@ -6,7 +6,7 @@ import dataclasses
 
 from ps_train.config.batch_sizes import BatchSizes, batch_size
 from ps_train.config.codec_spec import CASTS, INT8, NONE, push_codec
-from ps_train.config.fields import job_field
+from ps_train.config.fields import REMOTE, job_field
 from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.config.validators import AUTO, above, at_least, integer_or, one_of, optional
 from ps_train.config.wait_limits import WaitLimits, backup_workers, max_steps_ahead
@@ -55,7 +55,9 @@ class TrainingFields:
         None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True
     )
 
-    data_dir: str = job_field("", "data", "Directory of the data files, for models that read files.", common=True)
+    data_dir: str = job_field(
+        "", "data", "Directory of the data files, for models that read files.", common=True, path=REMOTE
+    )
     batch_size: int | str = job_field(
         32,
         "data",

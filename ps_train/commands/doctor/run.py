@@ -7,6 +7,7 @@ visit.with_tensorflow()
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import time
@@ -20,7 +21,6 @@ from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.cluster.addresses.ports import is_local
-from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ps_train.commands.doctor.transport import DoctorRecord, DoctorServer, PsMeasurement
 
 _NEIGHBOUR_SECS = 5.0
-"""Seconds, at least, that the doctors of a worker's neighbours in its rack may take."""
+"""Seconds, at least, that the doctors of other workers may take."""
 
 
 class Visit:
@@ -112,8 +112,7 @@ class Visit:
             return
         self._report.add(network.task_finding(cluster, self._own, self._task))
         for name in [str(self._task)] if self._task else self._own:
-            task = Task(name.partition(":")[0], int(name.partition(":")[2]))
-            finding = network.port_finding(tasks[name], task)
+            finding = network.port_finding(tasks[name], Task.named(name))
             self._port_is_free = self._port_is_free and finding.level != FAIL
             self._report.add(finding)
         if self._task is None:
@@ -214,6 +213,7 @@ class Visit:
 
     def _measure_ps(self) -> None:
         """Measures all ps from the host of a worker."""
+        from ps_train.commands.doctor.rack_advice import rack_findings
         from ps_train.commands.doctor.transport import DoctorServer, measure_all
         from ps_train.commands.doctor.wire import wire_finding
 
@@ -226,28 +226,28 @@ class Visit:
             for i, address in enumerate(self.cluster.ps)
             if address.host not in self._unresolved and self.cluster.ps_tasks[i] != self._task
         ]
-        wait, topology = self._options.wait(self._job), known_topology(self._job, self._task, self.cluster)
+        wait = self._options.wait(self._job)
         deadline = time.monotonic() + wait
         found = measure_all(self._job, self.cluster, record, server, wait, names)
         if server is not None and self.cluster.ps_of(self._task) is not None:
             self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
-        if not topology.is_flat:
-            wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
-            self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait))
+        measure = functools.partial(self._measure_neighbour, record, server, deadline)
+        sizes = self._planned.plan.bytes_per_ps() if self._planned is not None else None
+        self._report.add(*rack_findings(self._job, self.cluster, self._task, found, sizes, measure))
         self._show(found)
         if self._planned is not None and self._is_chief():
             self._report.add(*wire_finding(self._planned.traffic, found, self._job))
 
     def _measure_neighbour(
-        self, topology: Topology, record: DoctorRecord, server: DoctorServer | None, wait: float
+        self, record: DoctorRecord, server: DoctorServer | None, deadline: float, before: str, after: str
     ) -> PsMeasurement | None:
-        """Measures the way to the next worker of the rack, while the one before measures the way to this one."""
+        """Measures the way to one worker, while another one measures the way to this one."""
         from ps_train.commands.doctor.transport import measure_all
 
-        assert self._task is not None and self.cluster is not None
-        before, after = topology.neighbours(self._task)
-        if server is None or after == str(self._task):
+        assert self.cluster is not None
+        if server is None:
             return None
+        wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
         (found,) = measure_all(self._job, self.cluster, record, server, wait, [after])
         self._await_doctors(server, [before], wait)
         return found
@@ -282,17 +282,6 @@ class Visit:
             self._report.add(*weights_finding(found, self._job))
         if self._is_chief():
             keep_measured(found, self._job.model_dir)
-
-    def _check_rack(self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None) -> None:
-        """Compares the ways inside this worker's rack and to the others, at the first worker of the rack."""
-        from ps_train.commands.doctor.rack_advice import neighbour_finding, rack_finding
-
-        if neighbour is not None:
-            self._report.add(neighbour_finding(neighbour, str(self._task)))
-        rack = topology.workers[topology.names.index(topology.racks[str(self._task)])]
-        if self._planned is not None and rack[0] == str(self._task):
-            sizes = self._planned.plan.bytes_per_ps()
-            self._report.add(rack_finding(topology, str(self._task), found, neighbour, sizes))
 
     def _is_chief(self) -> bool:
         return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)

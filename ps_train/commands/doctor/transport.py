@@ -251,7 +251,7 @@ def _throughput(
     one: PsMeasurement, job: Job, cluster: Cluster, own: DoctorRecord, server: DoctorServer
 ) -> tuple[_Transfer, _Transfer]:
     """Returns the transfers from a ps and to it."""
-    task = Task(own.task.partition(":")[0], int(own.task.partition(":")[2]))
+    task = Task.named(own.task)
     alone = dataclasses.replace(cluster, ps=(one.address,), ps_tasks=(Task("ps", 0),))
     here, there = device_of(task, alone), device_of(Task("ps", 0), alone)
     with tf.Graph().as_default() as graph:

@@ -113,9 +113,7 @@ class RuleSource:
                 "or give --job_name and --task_index of the task that is here."
             )
         ports = {tasks[name].port for name in own}
-        if job.has_racks:
-            workers = [Task(name.partition(":")[0], int(name.partition(":")[2])) for name in own]
-            ports |= {rack_port_of(job, cluster, task) for task in workers if task.job_name != "ps"}
+        ports |= {rack_port_of(job, cluster, Task.named(name)) for name in own} - {0}
         pages = self._page_ports(str(cluster.chief) in own)
         members = networks_of(text for found in self._known.values() for text in found) | self._options.admit
         if job.max_workers and not self._options.admit:

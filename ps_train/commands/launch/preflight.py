@@ -109,8 +109,7 @@ def check_task(job: Job, task: Task) -> None:
         cluster.address(task)
         known_topology(job, task, cluster)
         is_chief = task == cluster.chief
-        if job.has_racks and task.job_name != "ps":
-            rack_port_of(job, cluster, task)
+        rack_port_of(job, cluster, task)
         if is_chief and not job.model_dir:
             raise ConfigError(
                 f"model_dir is not given: {task} is the chief and needs --model_dir, or model_dir in TF_CONFIG, to "
