@@ -1,6 +1,6 @@
 """The doctor's visit: all checks of one host in their order, each finding shown at once.
 
-visit = Visit(parsed, options, report, children, os.environ)
+visit = Visit(parsed, options, report, os.environ)
 visit.before_tensorflow()
 visit.with_tensorflow()
 """
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ps_train.base.children import start_child
 from ps_train.base.console import human_secs
 from ps_train.base.errors import PsTrainError
 from ps_train.base.remote_files import scheme_of
@@ -24,7 +27,7 @@ from ps_train.cluster.addresses.ports import is_local
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
-from ps_train.commands.doctor.owned_processes import Children
+from ps_train.commands.launch.child_process import child_environment
 from ps_train.commands.launch.preflight import check_local_job, check_task
 from ps_train.config.flags import ParsedFlags
 from ps_train.config.job import Job, Task
@@ -44,14 +47,11 @@ class Visit:
       parsed: the flags of the job.
       options: the doctor's own flags.
       report: receives the findings.
-      children: owns all processes that the checks start.
       environ: the environment as the user gave it.
     """
 
-    def __init__(
-        self, parsed: ParsedFlags, options: Options, report: Report, children: Children, environ: Mapping[str, str]
-    ) -> None:
-        self._parsed, self._options, self._report, self._children = parsed, options, report, children
+    def __init__(self, parsed: ParsedFlags, options: Options, report: Report, environ: Mapping[str, str]) -> None:
+        self._parsed, self._options, self._report = parsed, options, report
         self._job, self._given = parsed.job, parsed.given
         self._environ = dict(environ)
         self._has_lists = bool(self._job.ps_hosts or self._job.worker_hosts or self._job.chief_hosts)
@@ -260,16 +260,19 @@ class Visit:
         ports = PortReservation()
         ps, worker = ports.reserve(), ports.reserve()
         lists = [f"--ps_hosts={ps}", f"--worker_hosts={worker}"]
-        arguments = ["ps_train", "doctor", *lists, "--job_name=ps", "--task_index=0"]
+        command = [sys.executable, "-m", "ps_train", "doctor", *lists, "--job_name=ps", "--task_index=0"]
+        environ = {name: value for name, value in self._environ.items() if name != "TF_CONFIG"}
+        silent = subprocess.DEVNULL
         with ports.sockets[ps] as held:
-            self._children.start(arguments, self._environ, held.fileno())
+            own = child_environment(environ, held.fileno())
+            child = start_child(command, own, stdout=silent, stderr=silent, inherited=[held.fileno()])
         job = Job(ps_hosts=(ps,), worker_hosts=(worker,))
         cluster, task = Cluster.of(job), Task("worker", 0)
         ports.sockets[worker].close()
         record = self._record(task, job)
-        server = DoctorServer(record, cluster.address(task), job)
-        self._show(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
-        self._children.end()
+        with child:
+            server = DoctorServer(record, cluster.address(task), job)
+            self._show(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
 
     def _show(self, found: list[PsMeasurement]) -> None:
         from ps_train.commands.doctor.measured import keep_measured, measured_findings, table_of_ways, weights_finding

@@ -12,12 +12,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
+from ps_train.base.children import ChildProcess
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import ForkTarget, start_child, task_arguments
-from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.launcher import Launcher
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.commands.launch.restart_policy import RestartPolicy
@@ -87,7 +87,7 @@ def _start(
     name: str,
     address: str,
     restarts_made: int,
-) -> Process:
+) -> ChildProcess:
     """Starts a task as a child process."""
     if restarts_made:
         ports.reserve_again(address)
