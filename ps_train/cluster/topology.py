@@ -18,10 +18,10 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import is_loopback
 from ps_train.base.untrusted import UntrustedError, parse_json, read_text
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.config.cluster_fields import is_rack, rack_or_none
 from ps_train.config.fields import shown, source_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import is_rack, rack_or_none
 
 _EXAMPLE = 'for example {"host1": "a", "host2": "b"}'
 
@@ -177,15 +177,15 @@ def rack_port_of(job: Job, cluster: Cluster, task: Task) -> int:
     Args:
       job: has `rack_port`.
       cluster: its tasks.
-      task: the worker.
+      task: any of them.
 
     Returns:
-      The port; 0 for one that the system chooses.
+      The port; 0 for one that the system chooses, and where the task does not serve a rack.
 
     Raises:
       ConfigError: it is out of range, or another task's own port.
     """
-    if not job.rack_port:
+    if not job.has_racks or not job.rack_port or task.job_name == "ps":
         return 0
     own, tasks = cluster.address(task), cluster.tasks()
     beside = [name for name, address in tasks.items() if address.host == own.host]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ps_train.config.fault_spec import FORMS
-from ps_train.config.fields import job_field
-from ps_train.config.validators import Check, above, at_least, one_of, optional, rack_or_none, weights
+from ps_train.config.fields import LOCAL, job_field
+from ps_train.config.validators import Check, above, at_least, one_of, optional, weights
 
 HOST_LISTS = ("ps_hosts", "worker_hosts", "chief_hosts")
 
@@ -16,7 +18,16 @@ _MOST_TASKS = 60_000
 
 _HOSTS = "Comma-separated host:port list; the order is the task index and must be the same everywhere."
 _LABEL = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_RACK = re.compile(r"[A-Za-z0-9._-]{1,63}")
 CLUSTER_SOURCES = ("auto", "tf_config", "slurm", "kubernetes", "mpi", "none")
+
+
+def is_rack(text: str) -> bool:
+    """Returns whether a text is the name of a rack."""
+    return _RACK.fullmatch(text) is not None
+
+
+rack_or_none = Check("letters, digits, '.', '_' and '-', at most 63", lambda text: text == "" or is_rack(text))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +47,7 @@ class ClusterFields:
         (), "cluster", "host:port of the chief; without one, worker 0 is the chief.", shared=True
     )
     cluster_file: str = job_field(
-        "", "cluster", "JSON file with the host lists, as in TF_CONFIG; running tasks follow its changes."
+        "", "cluster", "JSON file with the host lists, as in TF_CONFIG; running tasks follow its changes.", path=LOCAL
     )
     cluster_from: str = job_field(
         "auto",
@@ -106,6 +117,7 @@ class ClusterFields:
         "",
         "cluster",
         "JSON file with the rack of each host, in the place of --rack at each worker.",
+        path=LOCAL,
     )
     ps_placement: str = job_field(
         "spread",
@@ -140,3 +152,14 @@ class ClusterFields:
     finish_timeout_secs: float = job_field(
         60.0, "timeouts", "Longest wait of the chief for the other workers at the end.", above(0)
     )
+
+
+def asked_ps(given: Mapping[str, Any], default: Any = None) -> Any:
+    """Returns the number of processes for ps that flags ask for, 0 where the workers are the ps.
+
+    Args:
+      given: flags by name.
+      default: the number where no flag tells one.
+    """
+    number = 0 if given.get("ps_on_workers") else given.get("num_ps")
+    return default if number is None else number

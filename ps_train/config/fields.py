@@ -21,6 +21,9 @@ _MOST, _MOST_SECS = 2**63 - 1, 10**9
 
 _LONGEST_VALUE = 100
 
+LOCAL, REMOTE = "local", "remote"
+"""Places of a flag's path: a file system of this machine, or also an object store."""
+
 
 def job_field(
     default: Any,
@@ -31,6 +34,7 @@ def job_field(
     shared: bool = False,
     common: bool = False,
     repeated: bool = False,
+    path: str = "",
 ) -> Any:
     """Returns a dataclass field that is a flag.
 
@@ -42,10 +46,11 @@ def job_field(
       shared: if True, every task of the job must have the same value.
       common: if True, --help shows the flag; otherwise only --helpfull.
       repeated: if True, each use of the flag adds one key=value.
+      path: LOCAL or REMOTE if the value is a path.
     """
     metadata = {
         "section": section, "help": help, "check": check,
-        "shared": shared, "common": common, "repeated": repeated,
+        "shared": shared, "common": common, "repeated": repeated, "path": path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -58,6 +63,11 @@ def job_fields(kind: Any) -> list[dataclasses.Field[Any]]:
 def repeated_fields(kind: Any) -> list[str]:
     """Returns the names of the flags of which each use adds one key=value."""
     return [field.name for field in job_fields(kind) if field.metadata["repeated"]]
+
+
+def path_fields(kind: Any) -> dict[str, str]:
+    """Returns the names of the flags that are paths, and the place of each, LOCAL or REMOTE."""
+    return {field.name: field.metadata["path"] for field in job_fields(kind) if field.metadata["path"]}
 
 
 def kind_of(field: dataclasses.Field[Any]) -> type:

@@ -22,7 +22,7 @@ from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job, Task
 from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
 from ps_train.config.refusals import help_of
-from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers, from_tf_config, read_cluster_file
+from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
 from ps_train.config.verbs import VERBS
 
 _ALL_FIELDS = (*job_fields(Task), *job_fields(Job))
@@ -292,7 +292,7 @@ def _read_cluster_file(values: dict[str, Any], sources: dict[str, str]) -> None:
                 "drop one of them."
             )
         values.pop(name, None)
-    found = read_cluster_file(path, asks_for_ps_on_workers(values))
+    found = read_cluster_file(path)
     values.update(found)
     sources.update(dict.fromkeys(found, f"cluster_file {path}"))
 

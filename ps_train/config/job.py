@@ -17,10 +17,10 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.fault_spec import parse
-from ps_train.config.fields import check_fields, item_key, job_field, job_fields, source_of
+from ps_train.config.fields import LOCAL, check_fields, item_key, job_field, job_fields, path_fields, source_of
 from ps_train.config.job_values import JobValues
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
-from ps_train.config.paths import LOCAL_PATHS, REMOTE_PATHS, local_path
+from ps_train.config.paths import local_path
 from ps_train.config.refusals import refuse
 from ps_train.config.validators import at_least, one_of, optional
 
@@ -35,6 +35,12 @@ class Task:
     task_index: int | None = job_field(
         None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), common=True
     )
+
+    @classmethod
+    def named(cls, name: str) -> Task:
+        """Returns the task of a name such as worker:1."""
+        job_name, _, index = name.partition(":")
+        return cls(job_name, int(index))
 
     def with_default_index(self) -> Task:
         """Returns the task with the index 0 if it has none."""
@@ -60,12 +66,12 @@ class Job(JobValues):
     """
 
     def __post_init__(self) -> None:
-        for name in (*LOCAL_PATHS, *REMOTE_PATHS):
+        for name, place in path_fields(Job).items():
             given = getattr(self, name)
             path = os.fspath(given) if isinstance(given, os.PathLike) else given
             if not isinstance(path, str):
                 raise ConfigError(f"{name}={path!r} is not valid: use a path.")
-            object.__setattr__(self, name, local_path(name, path, source_of(self.sources, name)))
+            object.__setattr__(self, name, local_path(name, path, source_of(self.sources, name), place == LOCAL))
         check_fields(self, self.sources)
         if self.num_ps == 0:
             object.__setattr__(self, "ps_on_workers", True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ps_train.config.fields import job_field
+from ps_train.config.fields import LOCAL, REMOTE, job_field
 from ps_train.config.metric_rule import parse_early_stop, parse_export
 from ps_train.config.validators import (
     HEALTH_RULES,
@@ -48,6 +48,9 @@ _EXPORTS = Check(
     lambda text: parse_export(text) is not None,
 )
 
+OF_ONE_RUN = ("model_dir", "export_dir", "log_dir", "events_json", "dry_run", "inject_fault")
+"""Flags of one run alone: in a study each job has its own place, and none has a dry run or faults."""
+
 
 @dataclasses.dataclass(frozen=True)
 class OutputFields:
@@ -59,6 +62,7 @@ class OutputFields:
         "Directory of the chief for checkpoints, event files and result.json; local, or on an object store as "
         "s3://bucket/run. [local mode: runs/MODEL-UPDATE-TIME]",
         common=True,
+        path=REMOTE,
     )
     save_steps: int = job_field(0, "checkpoints", "Global steps between checkpoints; 0: by time only.", at_least(0))
     save_secs: float = job_field(
@@ -119,9 +123,13 @@ class OutputFields:
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
         "A run that has checkpoints in model_dir goes on with them instead.",
+        path=LOCAL,
     )
     warm_start_map: str = job_field(
-        "", "checkpoints", "File of the names that variables have there, where they differ; see docs/WARM_START.md."
+        "",
+        "checkpoints",
+        "File of the names that variables have there, where they differ; see docs/WARM_START.md.",
+        path=LOCAL,
     )
     warm_start_slots: str = job_field(
         "keep",
@@ -145,6 +153,7 @@ class OutputFields:
         "checkpoints",
         "Directory for the trained model as a SavedModel, which the chief writes into the next numbered subdirectory.",
         common=True,
+        path=REMOTE,
     )
     export: str = job_field(
         "final",
@@ -189,6 +198,7 @@ class OutputFields:
         "",
         "output",
         "Directory in which every task writes its output to JOB_INDEX.log, and a failure to JOB_INDEX.error.json.",
+        path=LOCAL,
     )
     log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
     summary_steps: int = job_field(
@@ -241,3 +251,8 @@ class OutputFields:
         "1", "devices", "Devices among which a worker divides each batch; all: its GPUs.", integer_or("all")
     )
     gpu_memory_growth: bool = job_field(True, "devices", "Take GPU memory as needed instead of all at once.")
+
+    @property
+    def trains(self) -> bool:
+        """Returns False for a job that ends with a report, and has no result."""
+        return not self.dry_run

@@ -1,7 +1,7 @@
 """Paths in flags: `~` is expanded, and an address of another file system is not taken for a local directory.
 
-    local_path("model_dir", "~/runs/1", "")            # "/home/me/runs/1"
-    local_path("log_dir", "gs://bucket/1", "")         # raises ConfigError
+    local_path("model_dir", "~/runs/1", "")                     # "/home/me/runs/1"
+    local_path("log_dir", "gs://bucket/1", "", is_local=True)   # raises ConfigError
 
 Data, exports and the model directory may be on other file systems (`config/file_systems.py`).
 """
@@ -12,12 +12,6 @@ import os
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
-
-LOCAL_PATHS = ("cluster_file", "log_dir", "rack_file", "warm_start", "warm_start_map")
-"""Flags whose paths must be local."""
-
-REMOTE_PATHS = ("data_dir", "export_dir", "model_dir")
-"""Flags whose paths may be on a file system of fsspec; except model_dir, also on one of TensorFlow."""
 
 _OF_ONE_PROCESS = ("memory", "ram")
 """File systems of fsspec and TensorFlow that every process has for itself."""
@@ -41,13 +35,14 @@ def check_local(name: str, path: str) -> None:
         raise ConfigError(f"{name}={path} is not a local path: use a local path or a mounted bucket.")
 
 
-def local_path(name: str, value: str, source: str) -> str:
+def local_path(name: str, value: str, source: str, is_local: bool = False) -> str:
     """Returns the path with `~` expanded.
 
     Args:
       name: the flag.
       value: as the user wrote it.
       source: ` (from the command line)`, for errors.
+      is_local: True if the file must be on a file system of this machine.
 
     Raises:
       ConfigError: it is not the path that the user means.
@@ -58,7 +53,7 @@ def local_path(name: str, value: str, source: str) -> str:
     scheme = scheme_of(value)
     if scheme == "file":
         return "/" + value.partition(":")[2].lstrip("/")
-    if scheme and name in LOCAL_PATHS:
+    if scheme and is_local:
         raise ConfigError(
             f"{given} is not a local path, and this file must be local: use a local path or a mounted bucket."
         )

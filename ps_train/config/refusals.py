@@ -2,6 +2,7 @@
 
     refuse(job)                                         # by the flags alone, when a Job is made
     refuse(job, tables=variables.tables())              # once it is known what the model has
+    is_possible(job, push_codec="int8")                 # False with racks: what is advised must be possible
     help_of(field)                                      # "async, bounded: drop gradients with a larger staleness."
 
 A row's sentence names flags in braces, which become `name=value (from source)`, and what was found later: tables, the
@@ -262,6 +263,15 @@ def refuse(job: JobValues, **found: str | Sequence[str]) -> None:
     for row in REFUSALS:
         if (row.found in known if found else not row.found) and row.when(job):
             raise ConfigError(row.text.format_map(_Named(job, known)))
+
+
+def is_possible(job: JobValues, **changes: Any) -> bool:
+    """Returns whether a job may have other values, as far as its flags tell."""
+    try:
+        dataclasses.replace(job, **changes)
+    except ConfigError:
+        return False
+    return True
 
 
 def help_of(field: dataclasses.Field[Any]) -> str:

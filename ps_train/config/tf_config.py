@@ -68,17 +68,13 @@ def parse_tf_config(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return job_fields, _parse_task(_mapping(config.get("task", {}), "TF_CONFIG task"))
 
 
-def read_cluster_file(path: str, ps_on_workers: bool = False) -> dict[str, Any]:
+def read_cluster_file(path: str) -> dict[str, Any]:
     """Returns the host lists in a file.
 
     The file holds either the `cluster` of a `TF_CONFIG` or a whole `TF_CONFIG`.
 
-    Args:
-      path: the path of the file.
-      ps_on_workers: True if the workers hold the variables, so that the file need not name any ps.
-
     Raises:
-      ConfigError: the file cannot be read, is invalid, or names no ps.
+      ConfigError: the file cannot be read, is invalid, or has no address.
     """
     where = f"cluster_file {path}"
     try:
@@ -87,14 +83,9 @@ def read_cluster_file(path: str, ps_on_workers: bool = False) -> dict[str, Any]:
         raise ConfigError(f"{where} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     found = _parse_json(text, where)
     fields = _parse_hosts(_mapping(found.get("cluster", found), where), where)
-    if not fields.get("ps_hosts") and not ps_on_workers:
-        raise ConfigError(f"{where} names no ps: use {_EXAMPLE}.")
+    if not fields:
+        raise ConfigError(f"{where} has no address: use lists such as {_EXAMPLE}.")
     return fields
-
-
-def asks_for_ps_on_workers(given: Mapping[str, Any]) -> bool:
-    """Returns whether flags let the workers hold the variables."""
-    return bool(given.get("ps_on_workers")) or given.get("num_ps") == 0
 
 
 def _parse_json(text: str, where: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 
 from ps_train.base.bounds import Bounds
 from ps_train.config.codec_spec import AUTO_CODECS, CASTS, INT8, NONE, push_codec
-from ps_train.config.fields import job_field
+from ps_train.config.fields import REMOTE, job_field
 from ps_train.config.following_values import (
     backup_workers,
     batch_size,
@@ -62,7 +62,9 @@ class TrainingFields:
         None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True
     )
 
-    data_dir: str = job_field("", "data", "Directory of the data files, for models that read files.", common=True)
+    data_dir: str = job_field(
+        "", "data", "Directory of the data files, for models that read files.", common=True, path=REMOTE
+    )
     batch_size: int | str = job_field(
         32,
         "data",

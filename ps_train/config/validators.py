@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,14 +35,6 @@ def parse_limits(text: str) -> dict[str, float]:
             raise ValueError(part)
         found[name] = limit
     return found
-
-
-_RACK = re.compile(r"[A-Za-z0-9._-]{1,63}")
-
-
-def is_rack(text: str) -> bool:
-    """Returns whether a text is the name of a rack."""
-    return _RACK.fullmatch(text) is not None
 
 
 AUTO_WEIGHTS = "auto"
@@ -135,9 +126,6 @@ anything = Check("any value", lambda value: True)
 def is_number(text: str) -> bool:
     """Returns True for a non-negative integer of at most nine digits, enough for ports and indices."""
     return text.isascii() and text.isdigit() and len(text) <= 9
-
-
-rack_or_none = Check("letters, digits, '.', '_' and '-', at most 63", lambda text: text == "" or is_rack(text))
 
 
 weights = Check("auto, or numbers above 0, one for each ps, as in 1,1,0.5", is_parsed_by(parse_weights))

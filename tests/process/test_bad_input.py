@@ -172,7 +172,7 @@ ADDRESSES = [
     (f"{PS} --ps_hosts=a:1 --worker_hosts=3=b:1", "--num_workers"),
     ("--cluster_file=none.json", "cluster_file none.json", "No such file"),
     ("--cluster_file=broken.json", "cluster_file broken.json", "not JSON"),
-    ("--cluster_file=no_ps.json", "cluster_file no_ps.json", "names no ps"),
+    ("--cluster_file=no_ps.json", "ps_hosts is empty (from cluster_file no_ps.json)", "name at least one ps"),
     ("--cluster_file=binary.flags", "cluster_file binary.flags", "cannot be read"),
     ("--cluster_file=cluster.json --ps_hosts=a:1", "cluster_file=cluster.json", "drop one of them"),
     (f"{PS} --ps_hosts=localhost:80 --worker_hosts=b:1 --inject_fault=kill:ps:0@3", "one command starts"),

@@ -26,7 +26,8 @@ while [ "${{1#-}}" != "$1" ]; do shift 2; done
 echo "$$ $1" >> "$FAKE_HOSTS"
 shift
 cd /
-exec env -i PATH="$PATH" HOME="$(dirname "$FAKE_HOSTS")" {MARK}="${MARK}" TF_CONFIG='{{"task": {{"type": "ps"}}}}' sh -c "$*"
+HOME="$(dirname "$FAKE_HOSTS")"
+exec env -i PATH="$PATH" HOME="$HOME" {MARK}="${MARK}" TF_CONFIG='{{"task": {{"type": "ps"}}}}' sh -c "$*"
 """
 
 Launch = Callable[..., Process]

@@ -195,8 +195,8 @@ def test_a_cluster_without_ps_trains_where_the_workers_hold_the_variables(proces
 @pytest.mark.parametrize(
     ("engine", "flags", "text"),
     [
-        ("auto", None, "the cluster (from TF_CONFIG) has workers but no ps: add one, leave the cluster out, or let"),
-        ("tensorflow", ON_WORKERS, 'ps_on_workers (from the RunConfig) is not possible with engine="tensorflow"'),
+        ("auto", None, "ps_hosts is empty (from TF_CONFIG): name at least one ps"),
+        ("tensorflow", ON_WORKERS, 'a cluster without ps is not possible with engine="tensorflow"'),
     ],
 )
 def test_a_cluster_without_ps_that_cannot_train_is_refused_in_one_line(processes, tmp_path, engine, flags, text):

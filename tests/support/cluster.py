@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.sessions.calls import beside
+from ps_train.cluster.sessions.rack_server import RACK_JOB
 from ps_train.cluster.sessions.server import device_of, session_config
 from ps_train.cluster.topology import RackPlace, Topology
 from ps_train.config.job import Job, Task
@@ -104,7 +105,7 @@ class InProcessCluster:
 
     def _config(self, task: Task) -> v1.ConfigProto:
         place = self._place(task)
-        racks = [] if place is None else [Address.parse(self.rack_servers[place.name].host, "tests")]
+        racks = {} if place is None else {RACK_JOB: Address.parse(self.rack_servers[place.name].host, "tests")}
         return session_config(self._cluster, task, self.job, racks)
 
     def start_relay(self, worker: int) -> threading.Thread:

@@ -75,7 +75,7 @@ class Cluster:
       chief_host: of the chief, where one is named; else None, and worker 0 is the chief.
       num_workers: the number of declared workers, with which the job begins.
       max_workers: the largest number of workers at a time; above `num_workers` only in an elastic job.
-      ps_on_workers: True if the process of each replica is also the ps of its replica index.
+      ps_tasks: the task whose process is each ps: that ps itself, or a replica that is also a ps.
     """
 
     ps: tuple[Address, ...]
@@ -83,7 +83,7 @@ class Cluster:
     chief_host: Address | None
     num_workers: int
     max_workers: int
-    ps_on_workers: bool = False
+    ps_tasks: tuple[Task, ...]
 
     @classmethod
     def of(cls, job: Job) -> Cluster:
@@ -92,9 +92,10 @@ class Cluster:
         workers, sparse = _by_task_index(job.worker_hosts, _flag_of_addresses(job, "worker_hosts"))
         chiefs = [Address.parse(text, _flag_of_addresses(job, "chief_hosts")) for text in job.chief_hosts]
         if not ps and not job.ps_on_workers:
+            where = source_of(job.sources, "ps_hosts") or source_of(job.sources, "worker_hosts")
             raise ConfigError(
-                "ps_hosts is empty: name at least one ps, for example --ps_hosts=a:2222, or let the workers hold the "
-                "variables with --ps_on_workers."
+                f"ps_hosts is empty{where}: name at least one ps, for example --ps_hosts=a:2222, or let the workers "
+                "hold the variables with ps_on_workers."
             )
         if not workers and not chiefs:
             raise ConfigError("worker_hosts is empty: name at least one worker, for example --worker_hosts=b:2222.")
@@ -106,9 +107,11 @@ class Cluster:
         max_workers = _max_workers(job, workers, num_workers)
         if max_workers > _MOST_WORKERS:
             raise ConfigError(f"the job has {max_workers} workers, which is out of range: use at most {_MOST_WORKERS}.")
+        ps_tasks = tuple(Task("ps", index) for index in range(len(ps)))
+        cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers, ps_tasks)
         if job.ps_on_workers:
             ps = (*chiefs, *_all_workers(job, workers, num_workers))
-        cluster = cls(ps, workers, chiefs[0] if chiefs else None, num_workers, max_workers, job.ps_on_workers)
+            cluster = dataclasses.replace(cluster, ps=ps, ps_tasks=tuple(cluster.replicas()))
         cluster._refuse_duplicates()
         weights = parse_weights(job.ps_weights)
         if weights and len(weights) != len(ps):
@@ -120,8 +123,7 @@ class Cluster:
 
     def tasks(self) -> dict[str, Address]:
         """Returns all known tasks, `{"ps:0": Address, ...}`; a ps on a worker is not a task of its own."""
-        own = () if self.ps_on_workers else self.ps
-        found = {f"ps:{index}": address for index, address in enumerate(own)}
+        found = {str(task): address for task, address in zip(self.ps_tasks, self.ps, strict=False)}
         if self.chief_host:
             found["chief:0"] = self.chief_host
         return found | {f"worker:{index}": address for index, address in sorted(self.workers.items())}
@@ -149,9 +151,9 @@ class Cluster:
         """Returns the replica index of a training task."""
         return self.possible_replicas().index(task)
 
-    def process_of_ps(self, index: int) -> Task:
-        """Returns the task whose process is the ps of an index: that ps itself, or a replica that is also a ps."""
-        return self.replicas()[index] if self.ps_on_workers else Task("ps", index)
+    def ps_of(self, task: Task) -> int | None:
+        """Returns the index of the ps that is in the process of a task; None where there is none."""
+        return self.ps_tasks.index(task) if task in self.ps_tasks else None
 
     def address(self, task: Task) -> Address:
         """Returns the address of one task; raises ConfigError when the cluster has no such task."""

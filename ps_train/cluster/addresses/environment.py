@@ -40,7 +40,7 @@ def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: in
     neighbours = _workers_beside(task, job) if task.job_name != "evaluator" else 1
     fair = max(1, cores // max(1, neighbours))
     # A ps initialises or saves a large variable for seconds; another thread must then serve the key-value store.
-    is_ps = task.job_name == "ps" or (job.ps_on_workers and task.job_name != "evaluator")
+    is_ps = task.job_name != "evaluator" and Cluster.of(job).ps_of(task) is not None
     operations = max(fair, _PS_THREADS) if is_ps else fair
     for name, threads in (("TF_NUM_INTRAOP_THREADS", fair), ("TF_NUM_INTEROP_THREADS", operations)):
         # With as many threads as cores in every process, they take the cores from one another and wait for one another.

@@ -15,7 +15,8 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.ranks import check_agreement, cluster_of_ranks, refuse_host_lists
-from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers
+from ps_train.config.cluster_fields import asked_ps
+from ps_train.config.tf_config import FoundCluster
 
 SOURCE = "Kubernetes"
 _POD = re.compile(r"((?:[a-z0-9.-]*-)?)(ps|worker)-([0-9]{1,6})")
@@ -28,9 +29,9 @@ _SERVICE = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluster:
     """Returns the cluster and task of this pod; raises ConfigError if something is missing or wrong."""
     refuse_host_lists(given, SOURCE)
-    given = {**given, "num_ps": 0} if asks_for_ps_on_workers(given) else given
+    given = {**given, "num_ps": asked_ps(given)}
     for name in ("k8s_service", "num_ps", "num_workers"):
-        if not given.get(name) and not (name == "num_ps" and given.get(name) == 0):
+        if not given.get(name) and not (name == "num_ps" and given[name] == 0):
             raise ConfigError(
                 f"cluster_from=kubernetes, but {name} is not given: give --k8s_service (the headless service), "
                 "--num_ps and --num_workers (numbers of pods)."

@@ -17,7 +17,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.untrusted import read_text
 from ps_train.cluster.addresses.cluster import consecutive_ports
 from ps_train.cluster.addresses.ranks import check_agreement, cluster_of_ranks, number_in
-from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers, read_cluster_file
+from ps_train.config.tf_config import FoundCluster, read_cluster_file
 
 SOURCE = "MPI"
 RANKS = (
@@ -42,7 +42,7 @@ def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluste
         )
     rank, size_name, local_name = number_in(environ, names[0]), names[1], names[2]
     if given.get("cluster_file"):
-        given = {**given, **read_cluster_file(given["cluster_file"], asks_for_ps_on_workers(given))}
+        given = {**given, **read_cluster_file(given["cluster_file"])}
     if given.get("ps_hosts") or given.get("worker_hosts"):
         return _of_lists(given, rank, environ, size_name)
     if not given.get("hostfile"):

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.slurm import expand_nodes
+from ps_train.config.cluster_fields import is_rack, rack_or_none
 from ps_train.config.fields import shown
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.validators import is_rack, rack_or_none
 
 _SECRETS = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _OTHERWISE = "or give each worker --rack=NAME, or the job --rack_file"

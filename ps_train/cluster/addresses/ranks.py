@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.base.errors import ConfigError
-from ps_train.config.cluster_fields import HOST_LISTS
-from ps_train.config.tf_config import FoundCluster, asks_for_ps_on_workers
+from ps_train.config.cluster_fields import HOST_LISTS, asked_ps
+from ps_train.config.tf_config import FoundCluster
 from ps_train.config.validators import is_number
 
 
@@ -49,7 +49,7 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
     Raises:
       ConfigError: the numbers do not fit.
     """
-    num_ps, size = 0 if asks_for_ps_on_workers(given) else given.get("num_ps") or 1, len(addresses)
+    num_ps, size = asked_ps(given, default=1), len(addresses)
     if rank >= size:
         raise ConfigError(f"the rank {rank} (from {source}) is out of range: use 0 to {size - 1}.")
     if num_ps >= size:

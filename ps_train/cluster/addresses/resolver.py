@@ -50,7 +50,7 @@ class ClusterResolver:
 
     def _read(self) -> None:
         try:
-            found = read_cluster_file(self._path, self._job.ps_on_workers)
+            found = {"ps_hosts": (), **read_cluster_file(self._path)}
             ps = Cluster.of(dataclasses.replace(self._job, **found)).ps
         except ConfigError as error:
             log.warning("%s; the addresses stay as they were until the file is valid", str(error).rstrip("."))

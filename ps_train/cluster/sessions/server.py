@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import tensorflow as tf
@@ -24,15 +24,11 @@ from ps_train.base.network_interfaces import is_loopback, listed, refuse_public_
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.addresses.ports import is_served, port_owner, release_held_port
 from ps_train.config.job import Job, Task
-from ps_train.config.job_values import described
 
 log = logging.getLogger(__name__)
 
 _BUSY_SECS, _FIRST_PAUSE_SECS = 3.0, 0.05
 """Seconds for which a port is tried that no process listens on, and the first pause between two attempts."""
-
-RACK_JOB = "rack"
-"""Job name of the aggregator's server in the sessions of its rack."""
 
 T = TypeVar("T")
 
@@ -66,36 +62,6 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
 
 
-def start_rack_server(host: str, port: int, job: Job) -> tuple[v1.train.Server, Address]:
-    """Starts a further server of this process, on which the workers of a rack meet.
-
-    Args:
-      host: the host by which they reach this process.
-      port: its port; 0 for a free one.
-      job: says if the port may be public.
-
-    Returns:
-      The server, which must be kept, and its address.
-
-    Raises:
-      ConfigError: TensorFlow cannot serve there.
-    """
-    refuse_public_ports("the server of the rack", job.allow_public_ports)
-    # A rack has no use of a GPU.
-    config = v1.ConfigProto(device_count={"GPU": 0})
-    spec = v1.train.ClusterSpec({"local": [f"localhost:{port}"]})
-
-    def start() -> v1.train.Server:
-        return v1.train.Server(spec, job_name="local", task_index=0, config=config)
-
-    try:
-        server = serve_on_port(port, start) if port else start()
-    except tf.errors.OpError as error:
-        text = f"{described(job, 'rack_port')}: TensorFlow cannot serve on port {port}{port_owner(port)}"
-        raise ConfigError(f"{text}: {error.message}") from None
-    return server, Address(host, int(server.target.rpartition(":")[2]))
-
-
 def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
     """Starts a server on a port that is held for it, and returns what `start` does.
 
@@ -121,8 +87,10 @@ def serve_on_port(port: int | None, start: Callable[[], T]) -> T:
         pause *= 2
 
 
-def session_config(cluster: Cluster, task: Task, job: Job, racks: Sequence[Address] = ()) -> v1.ConfigProto:
-    """Returns a session's view: all ps, the task itself, and the server of its rack if there is one in `racks`.
+def session_config(
+    cluster: Cluster, task: Task, job: Job, further: Mapping[str, Address] | None = None
+) -> v1.ConfigProto:
+    """Returns a session's view: all ps, the task itself, and further servers by the job names that they have there.
 
     It neither needs nor waits for any other worker.
     """
@@ -130,8 +98,7 @@ def session_config(cluster: Cluster, task: Task, job: Job, racks: Sequence[Addre
     jobs = {"ps": {index: str(address) for index, address in enumerate(cluster.ps)}}
     job_name, index = _session_task(task, cluster)
     jobs.setdefault(job_name, {})[index] = str(cluster.address(task))
-    if racks:
-        jobs[RACK_JOB] = {index: str(address) for index, address in enumerate(racks)}
+    jobs |= {name: {0: str(address)} for name, address in (further or {}).items()}
     spec = v1.train.ClusterSpec(jobs)
     config.cluster_def.CopyFrom(spec.as_cluster_def())
     config.share_cluster_devices_in_session = True
@@ -168,9 +135,8 @@ def _session_task(task: Task, cluster: Cluster | None) -> tuple[str, int]:
     TensorFlow knows a process by one name.  A worker that is also a ps has that of the ps in all sessions, its own too,
     so it reaches its own share without any message.
     """
-    if cluster is not None and cluster.ps_on_workers and task.job_name != "ps":
-        return "ps", cluster.replica_index(task)
-    return task.job_name, task.task_index or 0
+    index = None if cluster is None else cluster.ps_of(task)
+    return (task.job_name, task.task_index or 0) if index is None else ("ps", index)
 
 
 def _device_config(job: Job) -> v1.ConfigProto:

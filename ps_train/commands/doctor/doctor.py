@@ -23,11 +23,11 @@ from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses import environment
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.doctor.findings import Report
-from ps_train.commands.doctor.network import local_cluster
 from ps_train.commands.doctor.options import Options
-from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.run import Visit
 from ps_train.commands.launch.child_process import die_with_launcher
 from ps_train.config import flags
@@ -44,13 +44,12 @@ _WAIT = re.compile(r"--?wait_secs(?:=(.*))?")
 _POLL_SECS = 0.2
 
 
-def main(arguments: Sequence[str], console: Console, children: Children | None = None) -> int:
+def main(arguments: Sequence[str], console: Console) -> int:
     """Runs the doctor; returns 0 or 2.
 
     Args:
       arguments: the command line without the program's name.
       console: receives the findings.
-      children: owns the processes that it starts.
     """
     if any(argument.lstrip("-") in ("help", "h", "helpfull") and argument[:1] == "-" for argument in arguments):
         console.line(HELP)
@@ -65,11 +64,10 @@ def main(arguments: Sequence[str], console: Console, children: Children | None =
         console.error(ERROR_BEGINS + str(error))
         return ConfigError.exit_code
     report = Report(console)
-    with children or Children() as owned:
-        try:
-            _visit(parsed, options, report, owned, environ)
-        except Exception as error:
-            report.fail("doctor", describe(error))
+    try:
+        _visit(parsed, options, report, environ)
+    except Exception as error:
+        report.fail("doctor", describe(error))
     console.line(report.summary())
     return report.exit_code
 
@@ -106,19 +104,17 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _visit(
-    parsed: flags.ParsedFlags, options: Options, report: Report, children: Children, environ: dict[str, str]
-) -> None:
+def _visit(parsed: flags.ParsedFlags, options: Options, report: Report, environ: dict[str, str]) -> None:
     """Makes all checks, those without TensorFlow first; its import takes seconds."""
     task = parsed.task if parsed.task.job_name == "local" else flags.with_task(parsed.task)
-    visit = Visit(flags.ParsedFlags(parsed.job, task, parsed.given), options, report, children, environ)
+    visit = Visit(flags.ParsedFlags(parsed.job, task, parsed.given), options, report, environ)
     visit.before_tensorflow()
     if any(finding.subject == "job" for finding in report.failures):
         return
     job = parsed.job
     if task.job_name == "local":
-        job, cluster = (job, visit.cluster) if visit.cluster else local_cluster(job)
-        task = cluster.chief
+        job = with_local_hosts(job)
+        task = Cluster.of(job).chief
     changes = environment.task_environment(task, job, environ, len(os.sched_getaffinity(0)))
     environment.apply(changes, os.environ)
     logging.getLogger("ps_train").setLevel(logging.ERROR)
@@ -135,15 +131,14 @@ def run(arguments: Sequence[str], console: Console) -> NoReturn:
       console: receives the findings.
     """
     die_with_launcher()
-    children, codes = Children(), list[int]()
+    codes = list[int]()
 
     def end(signum: int, frame: object) -> None:
-        children.end()
         os._exit(exit_code_of_signal(signum))
 
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, end)
-    work = threading.Thread(target=lambda: codes.append(main(arguments, console, children)), daemon=True)
+    work = threading.Thread(target=lambda: codes.append(main(arguments, console)), daemon=True)
     work.start()
     while work.is_alive():
         work.join(_POLL_SECS)

@@ -8,7 +8,6 @@ own_tasks(cluster, addresses)                   # ["ps:0"]: the tasks of the lis
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
 import socket
 import threading
@@ -20,7 +19,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.addresses.ports import check_port
 from ps_train.commands.doctor.findings import FAIL, OK, WARN, Finding
-from ps_train.config.job import Job, Task
+from ps_train.config.job import Task
 
 T = TypeVar("T")
 
@@ -131,16 +130,6 @@ def task_finding(cluster: Cluster, own: Sequence[str], task: Task | None) -> Fin
         return Finding(OK, "task", f"this host ({host}) is {task}, {address}")
     text = f"this host ({host}) is {task} by its flags, but {address.host} is not an address of this machine"
     return Finding(WARN, "task", text, "right only behind a translated address; else give each host its own task_index")
-
-
-def local_cluster(job: Job) -> tuple[Job, Cluster]:
-    """Returns the job with made-up addresses, and the cluster of a job that runs on this machine alone."""
-    num_ps, num_workers = 0 if job.ps_on_workers else job.num_ps or 1, job.num_workers or 2
-    ports = [f"127.0.0.1:{index + 1}" for index in range(num_ps + num_workers)]
-    job = dataclasses.replace(
-        job, num_ps=None, num_workers=None, ps_hosts=tuple(ports[:num_ps]), worker_hosts=tuple(ports[num_ps:])
-    )
-    return job, Cluster.of(job)
 
 
 def port_finding(address: Address, task: Task) -> Finding:

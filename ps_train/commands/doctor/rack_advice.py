@@ -1,16 +1,47 @@
 """The ways inside a rack and between racks, as measured, and the bytes that racks save there.
 
-rack_finding(topology, "worker:0", found, neighbour, planned.plan.bytes_per_ps())
+rack_findings(job, cluster, Task("worker", 0), found, planned.plan.bytes_per_ps(), measure)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ps_train.base.console import human_bytes
-from ps_train.cluster.topology import Topology
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor.findings import OK, WARN, Finding
 from ps_train.commands.doctor.transport import PsMeasurement
+from ps_train.config.job import Job, Task
+
+
+def rack_findings(
+    job: Job,
+    cluster: Cluster,
+    task: Task,
+    found: Iterable[PsMeasurement],
+    ps_bytes: Sequence[int] | None,
+    measure: Callable[[str, str], PsMeasurement | None],
+) -> list[Finding]:
+    """Returns the findings about the rack of a worker; the first worker of a rack compares its ways with the others.
+
+    Args:
+      job: its racks are known here only by a `rack_file`.
+      cluster: the host lists.
+      task: the worker.
+      found: its measurements of the ps.
+      ps_bytes: bytes of the variables on each ps; None where the plan is not known.
+      measure: measures the way to a worker, its second argument, while the first one measures the way to this one.
+    """
+    topology = known_topology(job, task, cluster)
+    if topology.is_flat:
+        return []
+    before, after = topology.neighbours(task)
+    neighbour = measure(before, after) if after != str(task) else None
+    findings = [] if neighbour is None else [neighbour_finding(neighbour, str(task))]
+    if ps_bytes is not None and topology.place(task).rank == 0:
+        findings.append(rack_finding(topology, str(task), found, neighbour, ps_bytes))
+    return findings
 
 
 def neighbour_finding(one: PsMeasurement, task: str) -> Finding:

@@ -1,29 +1,33 @@
 """The doctor's visit: all checks of one host in their order, each finding shown at once.
 
-visit = Visit(parsed, options, report, children, os.environ)
+visit = Visit(parsed, options, report, os.environ)
 visit.before_tensorflow()
 visit.with_tensorflow()
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ps_train.base.children import start_child
 from ps_train.base.console import human_secs
 from ps_train.base.errors import PsTrainError
 from ps_train.base.remote_files import scheme_of
 from ps_train.base.user_code import describe
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.cluster.addresses.ports import is_local
-from ps_train.cluster.topology import Topology, known_topology
 from ps_train.commands.doctor import host, network
 from ps_train.commands.doctor.findings import FAIL, Report
 from ps_train.commands.doctor.options import Options
-from ps_train.commands.doctor.owned_processes import Children
+from ps_train.commands.launch.child_process import child_environment
 from ps_train.commands.launch.preflight import check_local_job, check_task
 from ps_train.config.flags import ParsedFlags
 from ps_train.config.job import Job, Task
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from ps_train.commands.doctor.transport import DoctorRecord, DoctorServer, PsMeasurement
 
 _NEIGHBOUR_SECS = 5.0
-"""Seconds, at least, that the doctors of a worker's neighbours in its rack may take."""
+"""Seconds, at least, that the doctors of other workers may take."""
 
 
 class Visit:
@@ -43,14 +47,11 @@ class Visit:
       parsed: the flags of the job.
       options: the doctor's own flags.
       report: receives the findings.
-      children: owns all processes that the checks start.
       environ: the environment as the user gave it.
     """
 
-    def __init__(
-        self, parsed: ParsedFlags, options: Options, report: Report, children: Children, environ: Mapping[str, str]
-    ) -> None:
-        self._parsed, self._options, self._report, self._children = parsed, options, report, children
+    def __init__(self, parsed: ParsedFlags, options: Options, report: Report, environ: Mapping[str, str]) -> None:
+        self._parsed, self._options, self._report = parsed, options, report
         self._job, self._given = parsed.job, parsed.given
         self._environ = dict(environ)
         self._has_lists = bool(self._job.ps_hosts or self._job.worker_hosts or self._job.chief_hosts)
@@ -84,7 +85,7 @@ class Visit:
             self.cluster = Cluster.of(self._job)
             self._own = list(self.cluster.tasks())
             return
-        self._own = list(network.local_cluster(self._job)[1].tasks())
+        self._own = list(Cluster.of(with_local_hosts(self._job)).tasks())
 
     def _cannot_run(self) -> bool:
         """Checks the configuration as the job itself does, model file and directories too; True if it is refused."""
@@ -111,8 +112,7 @@ class Visit:
             return
         self._report.add(network.task_finding(cluster, self._own, self._task))
         for name in [str(self._task)] if self._task else self._own:
-            task = Task(name.partition(":")[0], int(name.partition(":")[2]))
-            finding = network.port_finding(tasks[name], task)
+            finding = network.port_finding(tasks[name], Task.named(name))
             self._port_is_free = self._port_is_free and finding.level != FAIL
             self._report.add(finding)
         if self._task is None:
@@ -123,7 +123,7 @@ class Visit:
         others = {
             f"ps:{index}": address
             for index, address in enumerate(cluster.ps)
-            if str(cluster.process_of_ps(index)) not in self._own and address.host not in self._unresolved
+            if str(cluster.ps_tasks[index]) not in self._own and address.host not in self._unresolved
         }
         works = {name: (lambda address=address: network.probe(address)) for name, address in others.items()}
         found = network.in_parallel(works, network.RESOLVE_SECS + network.CONNECT_SECS + network.ANSWER_SECS)
@@ -159,8 +159,8 @@ class Visit:
     def _plan(self) -> None:
         from ps_train.commands.doctor.shown_plan import plan_job
 
-        job, cluster = (self._job, self.cluster) if self.cluster else network.local_cluster(self._job)
-        assert cluster is not None
+        job = with_local_hosts(self._job)
+        cluster = Cluster.of(job)
         try:
             self._planned = plan_job(job, cluster)
         except Exception as error:
@@ -213,6 +213,7 @@ class Visit:
 
     def _measure_ps(self) -> None:
         """Measures all ps from the host of a worker."""
+        from ps_train.commands.doctor.rack_advice import rack_findings
         from ps_train.commands.doctor.transport import DoctorServer, measure_all
         from ps_train.commands.doctor.wire import wire_finding
 
@@ -223,30 +224,30 @@ class Visit:
         names = [
             f"ps:{i}"
             for i, address in enumerate(self.cluster.ps)
-            if address.host not in self._unresolved and self.cluster.process_of_ps(i) != self._task
+            if address.host not in self._unresolved and self.cluster.ps_tasks[i] != self._task
         ]
-        wait, topology = self._options.wait(self._job), known_topology(self._job, self._task, self.cluster)
+        wait = self._options.wait(self._job)
         deadline = time.monotonic() + wait
         found = measure_all(self._job, self.cluster, record, server, wait, names)
-        if server is not None and self.cluster.ps_on_workers:
+        if server is not None and self.cluster.ps_of(self._task) is not None:
             self._await_doctors(server, [one.record.task for one in found if one.record is not None], wait)
-        if not topology.is_flat:
-            wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
-            self._check_rack(topology, found, self._measure_neighbour(topology, record, server, wait))
+        measure = functools.partial(self._measure_neighbour, record, server, deadline)
+        sizes = self._planned.plan.bytes_per_ps() if self._planned is not None else None
+        self._report.add(*rack_findings(self._job, self.cluster, self._task, found, sizes, measure))
         self._show(found)
         if self._planned is not None and self._is_chief():
             self._report.add(*wire_finding(self._planned.traffic, found, self._job))
 
     def _measure_neighbour(
-        self, topology: Topology, record: DoctorRecord, server: DoctorServer | None, wait: float
+        self, record: DoctorRecord, server: DoctorServer | None, deadline: float, before: str, after: str
     ) -> PsMeasurement | None:
-        """Measures the way to the next worker of the rack, while the one before measures the way to this one."""
+        """Measures the way to one worker, while another one measures the way to this one."""
         from ps_train.commands.doctor.transport import measure_all
 
-        assert self._task is not None and self.cluster is not None
-        before, after = topology.neighbours(self._task)
-        if server is None or after == str(self._task):
+        assert self.cluster is not None
+        if server is None:
             return None
+        wait = max(_NEIGHBOUR_SECS, deadline - time.monotonic())
         (found,) = measure_all(self._job, self.cluster, record, server, wait, [after])
         self._await_doctors(server, [before], wait)
         return found
@@ -259,16 +260,19 @@ class Visit:
         ports = PortReservation()
         ps, worker = ports.reserve(), ports.reserve()
         lists = [f"--ps_hosts={ps}", f"--worker_hosts={worker}"]
-        arguments = ["ps_train", "doctor", *lists, "--job_name=ps", "--task_index=0"]
+        command = [sys.executable, "-m", "ps_train", "doctor", *lists, "--job_name=ps", "--task_index=0"]
+        environ = {name: value for name, value in self._environ.items() if name != "TF_CONFIG"}
+        silent = subprocess.DEVNULL
         with ports.sockets[ps] as held:
-            self._children.start(arguments, self._environ, held.fileno())
+            own = child_environment(environ, held.fileno())
+            child = start_child(command, own, stdout=silent, stderr=silent, inherited=[held.fileno()])
         job = Job(ps_hosts=(ps,), worker_hosts=(worker,))
         cluster, task = Cluster.of(job), Task("worker", 0)
         ports.sockets[worker].close()
         record = self._record(task, job)
-        server = DoctorServer(record, cluster.address(task), job)
-        self._show(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
-        self._children.end()
+        with child:
+            server = DoctorServer(record, cluster.address(task), job)
+            self._show(measure_all(job, cluster, record, server, self._options.wait(self._job), ["ps:0"]))
 
     def _show(self, found: list[PsMeasurement]) -> None:
         from ps_train.commands.doctor.measured import keep_measured, measured_findings, table_of_ways, weights_finding
@@ -277,21 +281,10 @@ class Visit:
             self._report.add(*measured_findings(one, host.versions(), str(self._task or "worker:0")))
         if table := table_of_ways(found, is_local):
             self._report.note(table)
-        if not self._job.ps_on_workers:  # a worker cannot measure the way to the share that it holds
+        if self.cluster is not None and len(found) == len(self.cluster.ps):
             self._report.add(*weights_finding(found, self._job))
         if self._is_chief():
             keep_measured(found, self._job.model_dir)
-
-    def _check_rack(self, topology: Topology, found: list[PsMeasurement], neighbour: PsMeasurement | None) -> None:
-        """Compares the ways inside this worker's rack and to the others, at the first worker of the rack."""
-        from ps_train.commands.doctor.rack_advice import neighbour_finding, rack_finding
-
-        if neighbour is not None:
-            self._report.add(neighbour_finding(neighbour, str(self._task)))
-        rack = topology.workers[topology.names.index(topology.racks[str(self._task)])]
-        if self._planned is not None and rack[0] == str(self._task):
-            sizes = self._planned.plan.bytes_per_ps()
-            self._report.add(rack_finding(topology, str(self._task), found, neighbour, sizes))
 
     def _is_chief(self) -> bool:
         return self._task is None or (self.cluster is not None and self._task == self.cluster.chief)

@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import tensorflow as tf
 
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.sessions.server import device_of
-from ps_train.cluster.topology import known_topology
 from ps_train.commands.doctor.findings import OK, WARN, Finding
 from ps_train.commands.doctor.host import own_memory_bytes
 from ps_train.commands.doctor.wire import Traffic
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
-from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.train_step import build_train_step
-from ps_train.engine.updates.modes.base import Replica
+from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.variables.plan import Plan, human_bytes
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.engine.variables.variables import is_ps_device
-from ps_train.modeling.model import Model, load_model
+from ps_train.modeling.model import load_model
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import prepare_export
 from ps_train.training.joining.model_check import check_model
 from ps_train.training.joining.model_directory import check_model_dir
-from ps_train.training.joining.prepare import plan_of
+from ps_train.training.joining.prepare import step_to_show
 
 _LARGE_IMBALANCE = 2.0
 _WORKER_COPIES = 3
@@ -71,8 +66,7 @@ class PlannedJob:
         )
         if 0 in variables and any(variables):
             idle = variables.count(0)
-            few = len(variables) - idle
-            advice = f"use --num_ps={few}" + (" in place of --ps_on_workers" if self._ps_are_workers else "")
+            advice = f"use {len(variables) - idle} ps"
             return [Finding(WARN, "plan", f"{text}; {idle} ps hold no variable", advice)]
         if self.plan.imbalance() > _LARGE_IMBALANCE:
             text += f"; the fullest ps holds {self.plan.imbalance():.1f} times the mean"
@@ -83,10 +77,6 @@ class PlannedJob:
         """Returns the memory of some tasks by their names."""
         of_ps = dict(zip(self.processes, self.ps_memory, strict=True))
         return {name: of_ps.get(name, 0) + (0 if name.startswith("ps:") else self.worker_memory) for name in names}
-
-    @property
-    def _ps_are_workers(self) -> bool:
-        return not self.processes[0].startswith("ps:")
 
 
 def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
@@ -105,23 +95,23 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     source = training_source(model, job)
     variables = trace(model, source, job.min_batch_size, job.seed)
     check_model(model, job, variables)
-    plan = plan_of(job, variables.specs(), cluster, known_topology(job, cluster.chief, cluster))
-    state, stored, tables = _state_bytes(job, cluster, model, variables, plan, source)
+    one_step = dataclasses.replace(job, steps_per_run="1")  # more steps share these variables
+    plan, step = step_to_show(one_step, cluster, model, source, variables)
+    state, stored, tables = _state_bytes(plan, step)
     own = own_memory_bytes()
     dense = [_dense_bytes(variables, plan, ps) for ps in range(plan.num_ps)]
     limit = job.max_snapshot_mib << 20
     copied = [everything - rows for everything, rows in zip(stored, tables, strict=True)]
-    processes = tuple(str(cluster.process_of_ps(index)) for index in range(plan.num_ps))
-    empty = 0 if cluster.ps_on_workers else empty
     memory = []
     for ps, count in enumerate(state):
         largest = max((piece.bytes for piece in plan.slices_on(ps)), default=0)
         copies = (copied[ps] if max(copied) <= limit else 0) + min(tables[ps], limit)
-        memory.append(empty + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
+        own_process = 0 if cluster.ps_tasks[ps].job_name != "ps" else empty
+        memory.append(own_process + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
     worker = own + _WORKER_COPIES * sum(dense)
-    traffic = _traffic(variables, plan)
-    if cluster.ps_on_workers:
-        traffic = traffic.without_own_share(plan.num_ps)
+    elsewhere = plan.num_ps - (cluster.ps_of(cluster.chief) is not None)
+    traffic = _traffic(variables, plan).share(elsewhere, plan.num_ps)
+    processes = tuple(map(str, cluster.ps_tasks))
     return PlannedJob(plan, state, sum(stored), memory, worker, traffic, processes)
 
 
@@ -140,14 +130,8 @@ def _dense_bytes(variables: ModelVariables, plan: Plan, ps: int) -> int:
     return sum(piece.bytes for piece in plan.slices_on(ps) if piece.variable in dense)
 
 
-def _state_bytes(
-    job: Job, cluster: Cluster, model: Model, variables: ModelVariables, plan: Plan, source: Any
-) -> tuple[list[int], list[int], list[int]]:
+def _state_bytes(plan: Plan, step: TrainStep) -> tuple[list[int], list[int], list[int]]:
     """Returns the bytes of all variables on each ps, of those in a checkpoint, and of those that it does not copy."""
-    one_step = dataclasses.replace(job, steps_per_run="1")  # more steps share these variables
-    replica = Replica.of(cluster, cluster.chief)
-    spec = GraphSpec(one_step, model, source, variables, plan, replica, device_of(cluster.chief, cluster))
-    step = build_train_step(spec)
     held: dict[tuple[int, str], int] = {}
     for op in step.graph.get_operations():
         if op.type == "VarHandleOp" and is_ps_device(tf.DeviceSpec.from_string(op.device)):

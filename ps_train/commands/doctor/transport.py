@@ -80,7 +80,7 @@ class PsMeasurement:
       pull, push: bytes a second from it and to it.
       pull_cpu, push_cpu: CPU time of this process for each second of these transfers, in cores.
       problem: a measurement that failed, in words.
-      process: the task whose process it is; with `--ps_on_workers` a worker, else the ps itself.
+      process: the task whose process it is.
     """
 
     name: str
@@ -181,7 +181,7 @@ def _not_measured(name: str, cluster: Cluster) -> PsMeasurement:
     job_name, _, index = name.partition(":")
     if job_name != "ps":
         return PsMeasurement(name, cluster.tasks()[name], process=name)
-    return PsMeasurement(name, cluster.ps[int(index)], process=str(cluster.process_of_ps(int(index))))
+    return PsMeasurement(name, cluster.ps[int(index)], process=str(cluster.ps_tasks[int(index)]))
 
 
 def _wait_for(one: PsMeasurement, job: Job, own: DoctorRecord, deadline: float) -> None:
@@ -251,8 +251,8 @@ def _throughput(
     one: PsMeasurement, job: Job, cluster: Cluster, own: DoctorRecord, server: DoctorServer
 ) -> tuple[_Transfer, _Transfer]:
     """Returns the transfers from a ps and to it."""
-    task = Task(own.task.partition(":")[0], int(own.task.partition(":")[2]))
-    alone = dataclasses.replace(cluster, ps=(one.address,), ps_on_workers=False)
+    task = Task.named(own.task)
+    alone = dataclasses.replace(cluster, ps=(one.address,), ps_tasks=(Task("ps", 0),))
     here, there = device_of(task, alone), device_of(Task("ps", 0), alone)
     with tf.Graph().as_default() as graph:
         count = v1.placeholder(tf.int32, [], "count")

@@ -13,6 +13,7 @@ from ps_train.commands.doctor.findings import OK, Finding
 from ps_train.commands.doctor.transport import PsMeasurement
 from ps_train.config.codec_spec import NONE, bytes_per_value
 from ps_train.config.job import Job
+from ps_train.config.refusals import is_possible
 
 _WORTH_SECS, _FEWER = 0.005, 0.9
 """Seconds on the wire from which on other codecs are named; share of them that a named codec takes at most."""
@@ -39,10 +40,9 @@ class Traffic:
         pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
         return self.whole + self.pulled * pull, self.whole + self.pushed * push
 
-    def without_own_share(self, workers: int) -> Traffic:
-        """Returns what leaves the process of one of some workers that are also the ps, each with an even share."""
-        left = workers - 1
-        return Traffic(self.whole * left // workers, self.pulled * left // workers, self.pushed * left // workers)
+    def share(self, some: int, ps: int) -> Traffic:
+        """Returns the part for some of the ps, of which each has an even share."""
+        return Traffic(self.whole * some // ps, self.pulled * some // ps, self.pushed * some // ps)
 
 
 def wire_finding(traffic: Traffic, found: Sequence[PsMeasurement], job: Job) -> list[Finding]:
@@ -66,8 +66,12 @@ def wire_finding(traffic: Traffic, found: Sequence[PsMeasurement], job: Job) -> 
     codecs = job.pull_codec, job.push_codecs[0]
     pull, push = traffic.on_wire(codecs)
     text = f"a step pulls {human_bytes(pull)} and pushes {human_bytes(push)}: {1e3 * secs(codecs):.1f} ms"
-    fewer = [other for other in _CODECS if secs(other) < _FEWER * secs(codecs)]
-    if secs(codecs) < _WORTH_SECS or job.has_racks or not fewer:
+    fewer = [
+        other
+        for other in _CODECS
+        if secs(other) < _FEWER * secs(codecs) and is_possible(job, pull_codec=other[0], push_codec=other[1])
+    ]
+    if secs(codecs) < _WORTH_SECS or not fewer:
         return [Finding(OK, "wire", text)]
     times = [f"{1e3 * secs(other):.1f} ms with --pull_codec={other[0]} --push_codec={other[1]}" for other in fewer]
     return [Finding(OK, "wire", text, ", ".join(times))]

@@ -21,9 +21,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ps_train.base.children import NewProcess, shell_code
 from ps_train.base.command_parser import CommandParser, run_command
 from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError
 from ps_train.base.network_interfaces import is_loopback, local_addresses
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
@@ -113,9 +114,7 @@ class RuleSource:
                 "or give --job_name and --task_index of the task that is here."
             )
         ports = {tasks[name].port for name in own}
-        if job.has_racks:
-            workers = [Task(name.partition(":")[0], int(name.partition(":")[2])) for name in own]
-            ports |= {rack_port_of(job, cluster, task) for task in workers if task.job_name != "ps"}
+        ports |= {rack_port_of(job, cluster, Task.named(name)) for name in own} - {0}
         pages = self._page_ports(str(cluster.chief) in own)
         members = networks_of(text for found in self._known.values() for text in found) | self._options.admit
         if job.max_workers and not self._options.admit:
@@ -179,26 +178,26 @@ class _Guard:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._show(f"table {self._source.table} is removed")
 
-    def _start(self, command: Sequence[str], mask: set[int]) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], mask: set[int]) -> NewProcess:
         def restore() -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
         try:
-            return subprocess.Popen(command, preexec_fn=restore)
+            return NewProcess(subprocess.Popen(command, preexec_fn=restore))
         except OSError as error:
             raise ConfigError(f"{command[0]} cannot be started ({error.strerror}): give a command after --.") from None
 
-    def _watch(self, process: subprocess.Popen[bytes] | None, waited: set[signal.Signals]) -> int:
+    def _watch(self, process: NewProcess | None, waited: set[signal.Signals]) -> int:
         while True:
             found = signal.sigtimedwait(waited, _POLL_SECS)
             if found is not None and found.si_signo != signal.SIGCHLD:
                 if process is None:
                     return EXIT_DONE
                 if found.si_code != _FROM_KERNEL:
-                    process.send_signal(found.si_signo)
+                    process.send(found.si_signo)
             code = process.poll() if process is not None else None
             if code is not None:
-                return code if code >= 0 else exit_code_of_signal(-code)
+                return shell_code(code)
             self._refresh()
 
     def _refresh(self) -> None:

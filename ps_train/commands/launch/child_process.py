@@ -18,10 +18,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from ps_train.base.children import signal_at_parents_end, start_text_child
+from ps_train.base.children import ChildProcess, signal_at_parents_end, start_text_child
 from ps_train.base.errors import EXIT_FAILED
 from ps_train.commands.launch import fork
-from ps_train.commands.launch.fork import ForkedProcess, Process
+from ps_train.commands.launch.fork import ForkedProcess
 from ps_train.commands.launch.output import TaskOutput
 from ps_train.config.job import HELD_PORT_VARIABLE, WATCH_STDIN_VARIABLE
 
@@ -85,14 +85,9 @@ class Child:
     """
 
     name: str
-    process: Process
+    process: ChildProcess
     output: TaskOutput
     reader: threading.Thread
-
-    def send(self, signum: int) -> None:
-        """Sends a signal, unless the process has ended."""
-        if self.process.poll() is None:
-            self.process.send_signal(signum)
 
 
 def task_arguments(arguments: Sequence[str], name: str, restarts_made: int) -> list[str]:
@@ -105,7 +100,7 @@ def task_arguments(arguments: Sequence[str], name: str, restarts_made: int) -> l
 
 def start_child(
     arguments: Sequence[str], environ: Mapping[str, str], reserved: socket.socket | None, template: ForkTarget
-) -> Process:
+) -> ChildProcess:
     """Starts a child process.
 
     Nothing is written to its standard input, which closes when the launcher ends in any way.
@@ -126,7 +121,7 @@ def start_child(
 
 def start_process(
     work: Callable[[], int], command: Sequence[str], environ: Mapping[str, str], held: int | None
-) -> Process:
+) -> ChildProcess:
     """Starts a process: a fork of this one, or a new one where this one cannot be forked any more.
 
     Args:

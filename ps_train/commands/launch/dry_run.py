@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.cluster.sessions.server import device_of
-from ps_train.cluster.topology import known_topology
-from ps_train.commands.launch.preflight import local_cluster
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.train_step import build_train_step
-from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.trace import trace
 from ps_train.modeling.model import load_model
 from ps_train.modeling.splits import training_source
-from ps_train.training.joining.prepare import plan_of
+from ps_train.training.joining.prepare import step_to_show
 from ps_train.training.joining.warm_starts import find_warm_start
 
 
@@ -29,7 +26,7 @@ def dry_run(job: Job, console: Console) -> int:
     Raises:
       PsTrainError: the errors of the job itself.
     """
-    cluster = local_cluster(job)
+    cluster = Cluster.of(with_local_hosts(job))
     model = load_model(job.model, job.model_arguments(), job.sources)
     check_file_systems(job)
     source = training_source(model, job)
@@ -40,12 +37,9 @@ def dry_run(job: Job, console: Console) -> int:
             f"{job.model_dir} has checkpoints: the run goes on, and {described(job, 'warm_start')} is not used"
         )
         return EXIT_DONE
-    chief = cluster.chief
-    plan = plan_of(job, variables.specs(), cluster, known_topology(job, chief, cluster))
-    spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief, cluster))
-    step = build_train_step(spec)
+    _, step = step_to_show(job, cluster, model, source, variables)
     with step.graph.as_default():
-        warm = found[0].made(job, step.ps.entries, device_of(chief, cluster))
+        warm = found[0].made(job, step.ps.entries, device_of(cluster.chief, cluster))
     for line in warm.report().splitlines():
         console.line(line)
     return EXIT_DONE

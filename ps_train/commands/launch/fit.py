@@ -202,7 +202,7 @@ def _parse(values: Mapping[str, Any]) -> flags.ParsedFlags:
 
 def _writes_result(parsed: flags.ParsedFlags) -> bool:
     job, task = parsed.job, parsed.task
-    if job.dry_run:
+    if not job.trains:
         return False
     return task.job_name == "local" or (
         task.job_name in ("worker", "chief") and flags.with_task(task) == Cluster.of(job).chief

@@ -16,12 +16,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from ps_train.base.children import start_child
+from ps_train.base.children import NewProcess, start_child
 from ps_train.commands.launch.output import Lines
 from ps_train.commands.launch.progress_bar import ProgressBar
 from ps_train.commands.launch.supervisor import GRACE_SECS
@@ -57,7 +56,7 @@ def run_program(
         except BaseException:
             _stop(process, interrupts, output)
             raise
-    return process.returncode
+    return process.wait()
 
 
 class _Interrupts:
@@ -88,7 +87,7 @@ class _Interrupts:
 class _Output:
     """Forwards the output of a process; with a bar in lines, of which the bar shows some."""
 
-    def __init__(self, process: subprocess.Popen[Any], bar: ProgressBar | None) -> None:
+    def __init__(self, process: NewProcess, bar: ProgressBar | None) -> None:
         self._process, self._bar = process, bar
         self._selector = selectors.DefaultSelector()
         for pipe, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
@@ -111,8 +110,7 @@ class _Output:
         while not is_over():
             has_ended = self._process.poll() is not None
             if not self._selector.get_map():
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_POLL_SECS)
+                self._process.wait_for(_POLL_SECS)
             ready = self._selector.select(0 if has_ended else _POLL_SECS) if self._selector.get_map() else []
             for key, _ in ready:
                 self._forward(key.fileobj, *key.data)
@@ -129,20 +127,15 @@ class _Output:
             stream.flush()
 
 
-def _stop(process: subprocess.Popen[Any], interrupts: _Interrupts, output: _Output) -> None:
+def _stop(process: NewProcess, interrupts: _Interrupts, output: _Output) -> None:
     """Stops the job with a checkpoint; a second interrupt ends it at once, and the deadline kills it."""
-    deadline = time.monotonic() + _STOP_SECS
+    process.kill_after(_STOP_SECS)
     for _ in range(2):
         known = interrupts.count
-
-        def is_over(known: int = known) -> bool:
-            return time.monotonic() > deadline or interrupts.count > known
-
         with contextlib.suppress(KeyboardInterrupt):
-            process.send_signal(signal.SIGTERM)  # unlike SIGINT, silent even before there is a handler
-            output.forward(is_over)
+            process.send(signal.SIGTERM)  # unlike SIGINT, silent even before there is a handler
+            output.forward(lambda known=known: interrupts.count > known)  # type: ignore[misc]
             if interrupts.count == known:
                 break
     if process.poll() is None:
-        process.kill()
-        process.wait()
+        process.end()

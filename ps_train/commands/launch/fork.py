@@ -4,7 +4,7 @@
     for is_error, line in lines_of(child): ...       # of ps_train/commands/launch/output.py
     child.wait()
 
-It has the part of `subprocess.Popen` that the launcher uses.  Standard library only.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -17,34 +17,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Protocol
+
+from ps_train.base.children import ChildProcess
 
 _POLL_SECS = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Process(Protocol):
-    """The common interface of `subprocess.Popen` and `ForkedProcess`."""
-
-    pid: int
-    returncode: int | None
-
-    @property
-    def stdout(self) -> IO[str] | None:
-        """The process's standard output, readable as text."""
-
-    @property
-    def stderr(self) -> IO[str] | None:
-        """The process's standard error, readable as text."""
-
-    def poll(self) -> int | None:
-        """Returns the exit code, or None while the process runs; negative if a signal ended it."""
-
-    def wait(self) -> int:
-        """Waits for the end of the process; returns its exit code."""
-
-    def send_signal(self, sig: int) -> None:
-        """Sends a signal if the process still runs."""
 
 
 def can_fork() -> bool:
@@ -56,7 +33,7 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-class ForkedProcess:
+class ForkedProcess(ChildProcess):
     """A forked child process.
 
     Its standard input is a pipe that closes when this process ends.  Standard output and error are two other pipes.
@@ -67,11 +44,7 @@ class ForkedProcess:
       inherited: the file descriptors that stay open in the child.
 
     Attributes:
-      pid: process id of the child.
       stdin: the file descriptor whose closing the child sees as the end of its input.
-      stdout: the child's standard output.
-      stderr: the child's standard error.
-      returncode: exit code; None while the child runs.
     """
 
     def __init__(self, work: Callable[[], int], environment: Mapping[str, str], inherited: Sequence[int]) -> None:
@@ -88,31 +61,28 @@ class ForkedProcess:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for end in (read_end, output_end, errors_end):
             os.close(end)
-        self.stdout: IO[str] | None = os.fdopen(output, errors="replace")
-        self.stderr: IO[str] | None = os.fdopen(errors, errors="replace")
-        self.returncode: int | None = None
+        self.stdout = os.fdopen(output, errors="replace")
+        self.stderr = os.fdopen(errors, errors="replace")
+        self._exit_code: int | None = None
         self._lock = threading.Lock()
 
-    def poll(self) -> int | None:
-        """Returns the child's exit code, or None while it runs; negative if a signal ended it."""
+    def _code(self) -> int | None:
         with self._lock:
-            if self.returncode is None:
+            if self._exit_code is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 if pid:
-                    self.returncode = os.waitstatus_to_exitcode(status)
-            return self.returncode
+                    self._exit_code = os.waitstatus_to_exitcode(status)
+            return self._exit_code
 
     def wait(self) -> int:
         """Waits for the end of the child; returns its exit code.  Several threads may wait."""
-        while (code := self.poll()) is None:
+        while (code := self._code()) is None:
             with contextlib.suppress(ChildProcessError):  # another thread was faster
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         return code
 
-    def send_signal(self, sig: int) -> None:
-        """Sends a signal to the child if it still runs."""
-        if self.poll() is None:
-            os.kill(self.pid, sig)
+    def _send(self, signum: int) -> None:
+        os.kill(self.pid, signum)
 
 
 def run_forked(
@@ -131,7 +101,7 @@ def run_forked(
     texts, open_streams = {stream: bytearray() for stream in streams}, list(streams)
     while open_streams:
         if is_cancelled():
-            child.send_signal(signal.SIGKILL)
+            child.send(signal.SIGKILL)
         for stream in select.select(open_streams, [], [], _POLL_SECS)[0]:
             read = os.read(stream.fileno(), 1 << 16)
             texts[stream] += read

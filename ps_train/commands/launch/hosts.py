@@ -37,13 +37,12 @@ class RemoteTask:
     address: str
 
 
-def parse_hosts(text: str, first_port: int, ps_on_workers: bool = False) -> list[RemoteTask]:
+def parse_hosts(text: str, first_port: int) -> list[RemoteTask]:
     """Returns all tasks, the ps first, then the chief, then the workers.
 
     Args:
       text: the value of --hosts.
       first_port: port of the first task of each host.
-      ps_on_workers: True if the workers hold the variables, so that no entry is a ps.
 
     Raises:
       ConfigError: the text is not a cluster.
@@ -61,7 +60,7 @@ def parse_hosts(text: str, first_port: int, ps_on_workers: bool = False) -> list
         places += [(role, destination, address)] * count
     places.sort(key=lambda place: ROLES.index(place[0]))  # stable: tasks of a role stay in the order of the hosts
     roles = [role for role, _, _ in places]
-    _check(text, roles, [address for _, _, address in places], ps_on_workers)
+    _check(text, roles, [address for _, _, address in places])
     addresses = consecutive_ports([address for _, _, address in places], first_port)
     tasks = []
     for number, ((role, destination, _), address) in enumerate(zip(places, addresses, strict=True)):
@@ -85,11 +84,7 @@ def _parse_entry(entry: str) -> tuple[str, str, str, str, int]:
     return user, host, address or host, role, int(count or 1)
 
 
-def _check(text: str, roles: list[str], addresses: list[str], ps_on_workers: bool) -> None:
-    if ps_on_workers and "ps" in roles:
-        raise ConfigError(f"--hosts={text[:200]} has a ps, but the workers are the ps by --ps_on_workers: drop one.")
-    if "ps" not in roles and not ps_on_workers:
-        raise ConfigError(f"--hosts={text[:200]} has no ps: add one, for example a:ps, or --ps_on_workers.")
+def _check(text: str, roles: list[str], addresses: list[str]) -> None:
     if "worker" not in roles and "chief" not in roles:
         raise ConfigError(f"--hosts={text[:200]} has no worker: add one, for example b:worker*2.")
     if roles.count("chief") > 1:

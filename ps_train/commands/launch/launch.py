@@ -58,7 +58,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
 def flags_of_job(arguments: Sequence[str]) -> list[str]:
     """Returns the flags of the job in a command line of this command; raises ConfigError if an option is wrong."""
     options, given = _parser().parse_known_args(arguments)
-    parse_hosts(options.hosts, options.port, any(one.lstrip("-").startswith("ps_on_workers") for one in given))
+    parse_hosts(options.hosts, options.port)
     return given
 
 
@@ -69,7 +69,7 @@ def options() -> list[str]:
 
 def _run(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
     parsed = flags.parse(given, {})
-    tasks = parse_hosts(options.hosts, options.port, parsed.job.ps_on_workers)
+    tasks = parse_hosts(options.hosts, options.port)
     for name in _OWN:
         if name in parsed.given:
             raise ConfigError(f"--{name} has no place beside --hosts, which describes the cluster: drop it.")

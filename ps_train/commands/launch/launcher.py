@@ -13,12 +13,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 
-from ps_train.base.children import describe_exit
+from ps_train.base.children import ChildProcess, describe_exit, shell_code
 from ps_train.base.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, human_secs, step_of
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
 from ps_train.base.event_file import EventFile
 from ps_train.commands.launch.child_process import Child
-from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.restart_policy import RestartPolicy
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
 from ps_train.config.error_report import ErrorFile, is_reported
@@ -27,7 +26,7 @@ from ps_train.config.fault_spec import Schedule
 _LAST_LINES = 200
 _SHOWN_LINES = 5
 
-StartTask = Callable[[int], Process]
+StartTask = Callable[[int], ChildProcess]
 """Starts a task, given the number of its restarts so far."""
 
 
@@ -104,15 +103,14 @@ class Launcher(ChildSupervisor):
         super().begin_shutdown(secs)
         self.running -= self._paused
 
-    def _start(self, name: str) -> Process:
+    def _start(self, name: str) -> ChildProcess:
         ErrorFile(self._log_dir, name).remove()
         return self._starts[name](self._restarts.restarts_made(name))
 
     def _write_error(self, child: Child, code: int) -> None:
         """Writes the error of a child that could not do so itself, because a signal ended it or it never ran."""
         cause = f"{describe_exit(code)}: {child.output.cause()}"
-        exit_code = code if code > 0 else exit_code_of_signal(-code)
-        ErrorFile(self._log_dir, child.name).write(f"{child.name} {cause}", "", exit_code)
+        ErrorFile(self._log_dir, child.name).write(f"{child.name} {cause}", "", shell_code(code))
 
     def _inject_fault(self, step: int) -> None:
         """Injects the faults of --inject_fault that are due at a step."""
@@ -121,9 +119,9 @@ class Launcher(ChildSupervisor):
             line = f"{fault.text} strikes at step {step}"
             self.console.error(f"ps_train: {line}")
             self.events_file.add("fault", fault.task, line)
-            child.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
+            child.process.send(signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
             if fault.amount:
-                self.later(fault.amount, lambda child: child.send(signal.SIGCONT), child)
+                self.later(fault.amount, lambda child: child.process.send(signal.SIGCONT), child)
 
     def _restarts_later(self, child: Child, code: int) -> bool:
         """Schedules the restart of a failed child, if allowed; returns True if so.  Until then it counts as running."""

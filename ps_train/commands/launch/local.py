@@ -6,18 +6,18 @@ the launcher.  A restarted child gets the same port.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
 
+from ps_train.base.children import ChildProcess
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import ForkTarget, start_child, task_arguments
-from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.launcher import Launcher
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.commands.launch.restart_policy import RestartPolicy
@@ -87,7 +87,7 @@ def _start(
     name: str,
     address: str,
     restarts_made: int,
-) -> Process:
+) -> ChildProcess:
     """Starts a task as a child process."""
     if restarts_made:
         ports.reserve_again(address)
@@ -97,14 +97,12 @@ def _start(
 
 def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
     """Returns the job and arguments with host lists: the given ones, or free ports of this machine."""
-    if job.ps_hosts or job.worker_hosts:
-        return job, arguments
-    ps = tuple(ports.reserve() for _ in range(0 if job.ps_on_workers else job.num_ps or 1))
-    workers = tuple(ports.reserve() for _ in range(job.num_workers or 2))
-    arguments = [a for a in arguments if not a.startswith(("--num_ps=", "--num_workers="))]
-    arguments += ["--ps_on_workers"] if job.ps_on_workers else [f"--ps_hosts={','.join(ps)}"]
-    arguments.append(f"--worker_hosts={','.join(workers)}")
-    return dataclasses.replace(job, ps_hosts=ps, worker_hosts=workers), arguments
+    found = with_local_hosts(job, ports.reserve)
+    if found is not job:
+        numbers = ("--num_workers=", *(["--num_ps="] if found.ps_hosts else []))
+        arguments = [argument for argument in arguments if not argument.startswith(numbers)]
+        arguments += [f"--{name}={','.join(getattr(found, name))}" for name in HOST_LISTS if getattr(found, name)]
+    return found, arguments
 
 
 def _from_environment(job: Job) -> list[str]:

@@ -18,8 +18,8 @@ import selectors
 import time
 from collections.abc import Iterator, Sequence
 
+from ps_train.base.children import ChildProcess
 from ps_train.base.console import ERROR_BEGINS, FRAMES_BEGIN
-from ps_train.commands.launch.fork import Process
 
 _CHUNK = 1 << 16
 _POLL_SECS = 0.2
@@ -30,7 +30,7 @@ _LAST_SECS = 1.0
 """Seconds after the end of the child during which lines are still read."""
 
 
-def lines_of(process: Process) -> Iterator[tuple[bool, str]]:
+def lines_of(process: ChildProcess) -> Iterator[tuple[bool, str]]:
     """Yields (True for standard error, line without its end) until both streams or the process have ended."""
     assert process.stdout is not None and process.stderr is not None
     streams = {process.stdout.fileno(): Lines(), process.stderr.fileno(): Lines()}
@@ -41,7 +41,7 @@ def lines_of(process: Process) -> Iterator[tuple[bool, str]]:
                 yield stream == errors, line
 
 
-def _chunks_of(process: Process, streams: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+def _chunks_of(process: ChildProcess, streams: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """Yields (stream, chunk) as they come, those of the first stream first; an empty chunk ends a stream."""
     deadline = None
     with selectors.DefaultSelector() as selector:

@@ -9,7 +9,6 @@ They leave nothing behind.  What only the import of the model can tell is checke
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import socket
 import tempfile
@@ -18,6 +17,7 @@ import threading
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import EXTRAS, scheme_of
 from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.cluster.topology import known_topology, rack_port_of
 from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fault_spec import check_tasks, parse
@@ -85,7 +85,10 @@ def check_local_job(job: Job, has_job_name: bool) -> None:
             if getattr(job, name):
                 raise ConfigError(f"{described(job, name)} and host lists are both given: use one of them.")
     else:
-        cluster = local_cluster(job)
+        for name in ("num_ps", "num_workers"):
+            if (getattr(job, name) or 0) > _MOST_TASKS:
+                raise ConfigError(f"{described(job, name)} is too much for one machine: use at most {_MOST_TASKS}.")
+        cluster = Cluster.of(with_local_hosts(job))
     known_topology(job, cluster.chief, cluster)
     check_tasks(parse(job.inject_fault), list(cluster.tasks()))
     check_tracker(job)
@@ -106,8 +109,7 @@ def check_task(job: Job, task: Task) -> None:
         cluster.address(task)
         known_topology(job, task, cluster)
         is_chief = task == cluster.chief
-        if job.has_racks and task.job_name != "ps":
-            rack_port_of(job, cluster, task)
+        rack_port_of(job, cluster, task)
         if is_chief and not job.model_dir:
             raise ConfigError(
                 f"model_dir is not given: {task} is the chief and needs --model_dir, or model_dir in TF_CONFIG, to "
@@ -135,25 +137,6 @@ def _no_task(job: Job, name: str) -> ConfigError:
     return ConfigError(
         f"{described(job, name)} is given without job_name: add --job_name=ps (or worker, chief) and --task_index=N "
         "for one task, or --job_name=local to start all tasks on this machine."
-    )
-
-
-def local_cluster(job: Job) -> Cluster:
-    """Returns the cluster of a job's host lists, or the one that the launcher will start, with other ports."""
-    if job.ps_hosts or job.worker_hosts or job.cluster_file:
-        return Cluster.of(job)
-    for name in ("num_ps", "num_workers"):
-        if (getattr(job, name) or 0) > _MOST_TASKS:
-            raise ConfigError(f"{described(job, name)} is too much for one machine: use at most {_MOST_TASKS}.")
-    num_ps, num_workers = 0 if job.ps_on_workers else job.num_ps or 1, job.num_workers or 2
-    return Cluster.of(
-        dataclasses.replace(
-            job,
-            num_ps=None,
-            num_workers=None,
-            ps_hosts=tuple(f"127.0.0.1:{index + 1}" for index in range(num_ps)),
-            worker_hosts=tuple(f"127.0.0.1:{num_ps + index + 1}" for index in range(num_workers)),
-        )
     )
 
 

@@ -13,13 +13,12 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 
-from ps_train.base.children import kill_group, start_child
-from ps_train.base.errors import EXIT_FAILED, exit_code_of_signal
+from ps_train.base.children import NewProcess, shell_code, start_child
+from ps_train.base.errors import EXIT_FAILED
 from ps_train.commands.launch.child_process import child_environment
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -40,18 +39,12 @@ def run(command: Sequence[str], timeout_secs: float) -> int:
     for signum in (*_ENDING, signal.SIGCHLD):
         signal.signal(signum, lambda got, frame: received.append(got))
     environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-    process = start_child(command, child_environment(environ, None))
-    try:
+    with start_child(command, child_environment(environ, None)) as process:  # also ends what the task has left behind
         _watch(process, wakeup, received, timeout_secs)
-    finally:
-        kill_group(process.pid)  # also ends what the task has left behind
-    code = process.wait()
-    return code if code >= 0 else exit_code_of_signal(-code)
+    return shell_code(process.wait())
 
 
-def _watch(
-    process: subprocess.Popen[bytes], wakeup: socket.socket, received: Sequence[int], timeout_secs: float
-) -> None:
+def _watch(process: NewProcess, wakeup: socket.socket, received: Sequence[int], timeout_secs: float) -> None:
     """Passes signals on until the task has ended, or must end."""
     begun, deadline = b"", time.monotonic() + timeout_secs
     while process.poll() is None and not set(received) & set(_ENDING):
@@ -67,7 +60,7 @@ def _watch(
             *lines, begun = (begun + chunk).split(b"\n")
             for line in filter(None, lines):
                 with contextlib.suppress(KeyError):  # a signal of a later version
-                    process.send_signal(signal.Signals[line.decode(errors="replace")])
+                    process.send(signal.Signals[line.decode(errors="replace")])
             deadline = time.monotonic() + timeout_secs
         elif time.monotonic() >= deadline:
             return

@@ -17,9 +17,8 @@ import shlex
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from typing import IO
 
-from ps_train.base.children import kill_group, start_text_child
+from ps_train.base.children import ChildProcess, start_text_child
 from ps_train.base.errors import ConfigError
 from ps_train.base.life_sign import LifeSign
 
@@ -67,8 +66,11 @@ class Remote:
         return [*self.ssh, host, f"cd {shlex.quote(self.directory)} && exec {shlex.join(own)}"]
 
 
-class SshProcess:
-    """A task on another host; it has the part of `subprocess.Popen` that the launcher uses.
+class SshProcess(ChildProcess):
+    """A task on another host.
+
+    A signal for it is a line.  SIGKILL ends all its processes and the connection.  Its exit code is that of ssh, 255,
+    if the connection failed.
 
     Args:
       command: of `Remote.command`.
@@ -79,52 +81,36 @@ class SshProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
-            self._process = start_text_child(command)
+            self._ssh = start_text_child(command)
         except OSError as error:
             raise ConfigError(f"{command[0]} cannot be started ({error.strerror}): use another --ssh.") from None
-        assert self._process.stdin is not None
-        self._stdin: int | None = os.dup(self._process.stdin.fileno())
-        self._process.stdin.close()
+        assert self._ssh.stdin is not None
+        self._stdin: int | None = os.dup(self._ssh.stdin.fileno())
+        self._ssh.stdin.close()
         os.set_blocking(self._stdin, False)  # a connection that hangs must not stop the launcher
         self._lock = threading.Lock()
-        self.pid = self._process.pid
-        self.returncode: int | None = None
+        self.pid, self.stdout, self.stderr = self._ssh.pid, self._ssh.stdout, self._ssh.stderr
         self._sign = LifeSign("ssh", functools.partial(self._write, b"\n"), _ALIVE_SECS)
         self._sign.start()
 
-    @property
-    def stdout(self) -> IO[str] | None:
-        """The task's standard output."""
-        return self._process.stdout
-
-    @property
-    def stderr(self) -> IO[str] | None:
-        """The standard error of the task and of ssh."""
-        return self._process.stderr
-
-    def poll(self) -> int | None:
-        """Returns the task's exit code, negative if it crashed by a signal, or None while it runs."""
-        code = self._process.poll()
-        self.returncode = 128 - code if code is not None and code - 128 in _CRASHES else code
-        return self.returncode
+    def _code(self) -> int | None:
+        code = self._ssh.poll()
+        return None if code is None else _code_of_task(code)
 
     def wait(self) -> int:
-        """Waits for the end of ssh; returns the task's exit code, or that of ssh, 255, if the connection failed."""
-        self._process.wait()
+        """Waits for the end of ssh; returns the task's exit code."""
+        code = self._ssh.wait()
         self._close()
-        code = self.poll()
-        assert code is not None
-        return code
+        return _code_of_task(code)
 
-    def send_signal(self, sig: int) -> None:
-        """Sends a signal to the task; SIGKILL ends all its processes and the connection."""
-        if sig == signal.SIGKILL:
+    def _send(self, signum: int) -> None:
+        if signum == signal.SIGKILL:
             self._close()
-            timer = threading.Timer(_KILL_SECS, kill_group, [self.pid])  # also what ssh has started: a ProxyCommand
+            timer = threading.Timer(_KILL_SECS, self._ssh.end)  # also what ssh has started: a ProxyCommand
             timer.daemon = True
             timer.start()
         else:
-            self._write(signal.Signals(sig).name.encode() + b"\n")
+            self._write(signal.Signals(signum).name.encode() + b"\n")
 
     def _write(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(OSError):
@@ -137,3 +123,8 @@ class SshProcess:
             if self._stdin is not None:
                 os.close(self._stdin)
             self._stdin = None
+
+
+def _code_of_task(code: int) -> int:
+    """Returns the task's exit code, negative if it crashed by a signal, which a shell's code tells."""
+    return 128 - code if code - 128 in _CRASHES else code

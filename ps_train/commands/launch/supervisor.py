@@ -21,14 +21,13 @@ import abc
 import queue
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
+from ps_train.base.children import ChildProcess
 from ps_train.base.console import Console
 from ps_train.base.errors import exit_code_of_signal
 from ps_train.commands.launch.child_process import Child
-from ps_train.commands.launch.fork import Process
 from ps_train.commands.launch.output import TaskOutput, lines_of
 
 GRACE_SECS = 10.0
@@ -60,7 +59,6 @@ class ChildSupervisor(abc.ABC):
         self.failed: Child | None = None
         self.signals: list[int] = []
         self.is_shutting_down = False
-        self._deadline: float | None = None
         self._events: queue.SimpleQueue[tuple[Callable[[Any], None], Any]] = queue.SimpleQueue()
 
     @abc.abstractmethod
@@ -115,7 +113,7 @@ class ChildSupervisor(abc.ABC):
         finally:
             self.kill_all()
 
-    def add(self, name: str, process: Process) -> Child:
+    def add(self, name: str, process: ChildProcess) -> Child:
         """Adds a started task to the table; the caller starts the thread that reads its output."""
         output = TaskOutput(self._last_lines)
         reader = threading.Thread(target=self._read, args=(name, process, output), daemon=True)
@@ -125,12 +123,13 @@ class ChildSupervisor(abc.ABC):
     def begin_shutdown(self, secs: float) -> None:
         """Marks the job as over: `secs` later the remaining tasks are killed."""
         self.is_shutting_down = True
-        self._deadline = time.monotonic() + secs
+        for child in self.children.values():
+            child.process.kill_after(secs)
 
     def send_all(self, signum: int) -> None:
         """Sends a signal to all tasks that run."""
         for child in self.children.values():
-            child.send(signum)
+            child.process.send(signum)
 
     def kill_all(self) -> None:
         """Kills all tasks and waits for their end."""
@@ -145,7 +144,7 @@ class ChildSupervisor(abc.ABC):
             for line in child.output.held_back:
                 self._show(child.name, True, line)
 
-    def _read(self, name: str, process: Process, output: TaskOutput) -> None:
+    def _read(self, name: str, process: ChildProcess, output: TaskOutput) -> None:
         for is_error, line in lines_of(process):
             if self.took(name, is_error, line):
                 continue
@@ -163,9 +162,8 @@ class ChildSupervisor(abc.ABC):
         try:
             handler, value = self._events.get(timeout=_POLL_SECS)
         except queue.Empty:
-            if self._deadline is not None and time.monotonic() >= self._deadline:
-                self.kill_all()
-                self._deadline = None
+            for child in self.children.values():
+                child.process.poll()  # which kills it at its deadline
             return
         handler(value)
 

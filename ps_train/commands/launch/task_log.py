@@ -14,10 +14,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
 import sys
 
-from ps_train.base.children import start_child
+from ps_train.base.children import NewProcess, start_child
 from ps_train.base.errors import ConfigError
 
 _CLOSE_SECS = 2.0
@@ -36,7 +35,7 @@ class TaskLog:
 
     def __init__(self, directory: str, task: str) -> None:
         path = os.path.join(directory, f"{task.replace(':', '_')}.log")
-        self._copies: list[subprocess.Popen[bytes]] = []
+        self._copies: list[NewProcess] = []
         self._output = f"log_dir={directory}"
         self._errors = os.dup(2)
         sys.stdout.flush()
@@ -66,14 +65,12 @@ class TaskLog:
         Returns:
           The flag if the log is not complete, else "".
         """
-        null = os.open(os.devnull, os.O_WRONLY)
+        null, codes = os.open(os.devnull, os.O_WRONLY), []
         for number, copy in enumerate(self._copies, 1):
             os.dup2(null, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a process of the user's still writes
-                copy.wait(_CLOSE_SECS)
+            codes.append(copy.wait_for(_CLOSE_SECS))  # not longer: a process of the user's may still write
         os.close(null)
-        # A copy whose reader is gone ends by SIGPIPE, with another code.
-        return self._output if any(copy.returncode == 1 for copy in self._copies) else ""
+        return self._output if 1 in codes else ""  # a copy whose reader is gone ends by SIGPIPE, with another code
 
     def error(self, text: str) -> None:
         """Writes a line to the standard error that the process had before."""

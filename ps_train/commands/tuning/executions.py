@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.children import describe_exit, start_child
+from ps_train.base.children import ChildProcess, describe_exit, start_child
 from ps_train.base.console import Console
 from ps_train.base.errors import (
     EXIT_CONFIG,
@@ -75,7 +75,11 @@ class _Record:
 
 
 class ProgramProcess:
-    """A job or its evaluator: the program with some arguments, whose output goes to a file."""
+    """A job or its evaluator: the program with some arguments, whose output goes to a file.
+
+    Attributes:
+      process: the child process.
+    """
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], output: str, forks: bool) -> None:
         self._gate = -1
@@ -85,12 +89,11 @@ class ProgramProcess:
                 assert stream is not None
                 stream.close()
             self._gate = child.stdin
-            self._process: ForkedProcess | subprocess.Popen[bytes] = child
+            self.process: ChildProcess = child
         else:
             with open(output, "ab") as file:
                 command = [sys.executable, "-m", "ps_train", *arguments]
-                self._process = start_child(command, environ, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        self.pid = self._process.pid
+                self.process = start_child(command, environ, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
 
     def let_begin(self) -> None:
         """Lets a fork begin, whose identity is on the disk now; a new process takes longer than that to begin."""
@@ -98,15 +101,6 @@ class ProgramProcess:
             os.write(self._gate, b".")
             os.close(self._gate)
             self._gate = -1
-
-    def poll(self) -> int | None:
-        """Returns the exit code, or None while it runs."""
-        return self._process.poll()
-
-    def send(self, signum: int) -> None:
-        """Sends a signal if it still runs."""
-        if self.poll() is None:
-            self._process.send_signal(signum)
 
 
 def _program(arguments: list[str], output: str) -> int:
@@ -144,15 +138,15 @@ class JobExecution:
     ) -> None:
         self._directory, self._objective = directory, objective
         self._evaluated: set[int] = set()
-        self._deadline: float | None = None
+        self._is_stopping = False
         self._ending: Ending | None = None
         self._mistake: Ending | None = None
-        self._job = job()
-        self._evaluator = evaluator() if evaluator is not None else None
-        processes = [one for one in (self._job, self._evaluator) if one is not None]
-        _write_records(directory, [process.pid for process in processes])
-        for process in processes:
-            process.let_begin()
+        programs = [job(), *([evaluator()] if evaluator is not None else [])]
+        self._processes = [program.process for program in programs]
+        self._job, self._evaluator = self._processes[0], self._processes[1] if evaluator is not None else None
+        _write_records(directory, [process.pid for process in self._processes])
+        for program in programs:
+            program.let_begin()
 
     def poll(self) -> Ending | None:
         """Returns the end of the job, or None while it runs; kills it if it does not stop in time."""
@@ -162,14 +156,12 @@ class JobExecution:
 
     def _look(self) -> Ending | None:
         evaluator = None if self._evaluator is None else self._evaluator.poll()
-        if evaluator == EXIT_CONFIG and self._job.poll() is None and self._deadline is None:
+        if evaluator == EXIT_CONFIG and self._job.poll() is None and not self._is_stopping:
             cause = _cause(os.path.join(self._directory, _EVALUATOR_OUTPUT), EXIT_CONFIG)
             self._mistake = Ending(EXIT_CONFIG, cause=cause)
             self.stop()
         code = self._job.poll()
         if code is None:
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                self.kill()
             return None
         if self._evaluator is not None and evaluator is None:
             self._evaluator.send(signal.SIGKILL)
@@ -214,18 +206,15 @@ class JobExecution:
 
     def stop(self) -> None:
         """Stops the job, which saves a checkpoint."""
-        if self._deadline is None:
-            self._deadline = time.monotonic() + _STOP_SECS
-            self._end_all(signal.SIGTERM)
+        if not self._is_stopping:
+            self._is_stopping = True
+            for process in self._processes:
+                process.stop(_STOP_SECS)
 
     def kill(self) -> None:
         """Kills the job, whose tasks end with it."""
-        self._end_all(signal.SIGKILL)
-
-    def _end_all(self, signum: int) -> None:
-        self._job.send(signum)
-        if self._evaluator is not None:
-            self._evaluator.send(signum)
+        for process in self._processes:
+            process.send(signal.SIGKILL)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any
 from ps_train.base.errors import ConfigError, nearest
 from ps_train.config.fields import job_fields, kind_of, shown
 from ps_train.config.job import Job
+from ps_train.config.output_fields import OF_ONE_RUN
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -31,9 +32,8 @@ _CHOICE = re.compile(r'(?:"((?:[^"]|"")*)"|([^",][^,]*)?),', re.DOTALL)
 _FUNCTION = re.compile(r"[A-Za-z_]\w*")
 _ARGUMENTS = ("model_arg", "optimizer_arg")
 _NEVER = (
-    "model_dir", "seed", "dry_run", "cluster_file", "cluster_from", "ignore_checkpoints", "export_dir", "log_dir",
-    "events_json", "inject_fault", "status_port", "status_host", "health_port", "port", "hostfile", "k8s_service",
-    "track",
+    *OF_ONE_RUN, "seed", "cluster_file", "cluster_from", "ignore_checkpoints", "status_port", "status_host",
+    "health_port", "port", "hostfile", "k8s_service", "track",
 )  # fmt: skip
 """Flags that belong to a single execution, or to the whole study."""
 

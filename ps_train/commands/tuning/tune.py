@@ -65,7 +65,7 @@ from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job, Task
 from ps_train.config.metric_rule import MetricRule
-from ps_train.config.output_fields import NO_TRACKER
+from ps_train.config.output_fields import NO_TRACKER, OF_ONE_RUN
 from ps_train.modeling.file_check import check_model_file, model_parameters
 from ps_train.modeling.model import load_module
 
@@ -210,7 +210,7 @@ def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Spac
             f"this process is {flags.with_task(task)} of a cluster, but tune starts whole jobs: leave the task out, "
             "with --cluster_from=none that of the environment too; machines share a study through --storage."
         )
-    for name in ("model_dir", "export_dir", "log_dir", "dry_run", "inject_fault", "events_json"):
+    for name in OF_ONE_RUN:
         if name in parsed.given:
             raise ConfigError(
                 f"--{name} has no place in tune: each job has a directory of its own in --study_dir; give it to the "

@@ -12,14 +12,15 @@ from typing import Any
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.savers import NEVER_HOURS
 from ps_train.compat.capture.sessions import seed_of
 from ps_train.compat.capture.survey import Survey
+from ps_train.config.cluster_fields import asked_ps
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import NO_LIMIT
-from ps_train.config.tf_config import asks_for_ps_on_workers
 
 log = logging.getLogger(__name__)
 
@@ -60,40 +61,36 @@ A worker builds its model before it comes, and models of programs can be large. 
 """
 
 
-ON_WORKERS = "ps_on_workers (from the RunConfig)"
-
-
-def has_ps_on_workers(config: Any) -> bool:
-    """Returns True if the config's `job` lets the workers hold the variables."""
-    return asks_for_ps_on_workers(getattr(config, "job", None) or {})
-
-
 def trains_in_cluster(config: Any) -> bool:
-    """Returns True if the config's cluster is one for training: a chief or worker alone trains without it."""
+    """Returns True if the config's cluster is one for training: a chief or worker alone is one if it is the ps too."""
     cluster = config.cluster_spec.as_dict()
     tasks = sum(len(cluster.get(job, ())) for job in ("chief", "master", "worker", "ps"))
-    return tasks > 1 or (tasks == 1 and has_ps_on_workers(config))
+    return tasks > 1 or (tasks == 1 and asked_ps(getattr(config, "job", None) or {}) == 0)
+
+
+def has_ps(config: Any) -> bool:
+    """Returns True if the config's cluster has processes for ps."""
+    return bool(config.cluster_spec.as_dict().get("ps"))
 
 
 def cluster_job(config: Any) -> Job:
     """Returns the part of the job that every task knows, the ps too.
 
     Raises:
-      ConfigError: nobody holds the variables; or the config's `job` has a name or value that is not possible.
+      ConfigError: the cluster is not possible, or the config's `job` has a name or value that is not.
     """
     cluster = config.cluster_spec.as_dict()
-    if cluster and not cluster.get("ps") and not has_ps_on_workers(config):
-        raise ConfigError(
-            "the cluster (from TF_CONFIG) has workers but no ps: add one, leave the cluster out, or let the workers "
-            'hold the variables with RunConfig(job={"ps_on_workers": True, "update": "sync"}).'
-        )
     chief = cluster.get("chief") or cluster.get("master") or ()
-    return Job(
+    job = Job(
         ps_hosts=tuple(cluster.get("ps", ())),
         worker_hosts=tuple(cluster.get("worker", ())),
         chief_hosts=tuple(chief),
+        sources={"ps_hosts": "TF_CONFIG"},
         **{"startup_timeout_secs": STARTUP_SECS, **_further(config)},
     )
+    if cluster:
+        Cluster.of(job)
+    return job
 
 
 def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -> Job:

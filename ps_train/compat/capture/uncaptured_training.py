@@ -20,7 +20,7 @@ from ps_train.cluster.membership.connect import connect_all_ps
 from ps_train.cluster.membership.presence import AbsenceLimits
 from ps_train.cluster.sessions.server import session_config, start_server
 from ps_train.compat.capture.estimator_program import TRAIN, Program
-from ps_train.compat.capture.job_of_config import ON_WORKERS, cluster_job, task_of, trains_in_cluster
+from ps_train.compat.capture.job_of_config import cluster_job, task_of, trains_in_cluster
 from ps_train.compat.capture.recorded_optimizers import replaced
 from ps_train.compat.capture.sessions import DefaultSaver, EstimatorSessionCreator, estimator_graph
 from ps_train.compat.train.device_setter import replica_device_setter
@@ -136,7 +136,7 @@ def _join_cluster(config: Any) -> ScriptTask:
     """Connects to all ps, starts the server of a worker, and begins to give signs of life; once in a process."""
     job, task = cluster_job(config), task_of(config)
     if not job.ps_hosts:
-        raise ConfigError(f'{ON_WORKERS} is not possible with engine="tensorflow": use a cluster with ps.')
+        raise ConfigError('a cluster without ps is not possible with engine="tensorflow": use one with ps.')
     key = f"{task} of {config.cluster_spec.as_dict()}"
     if key not in _tasks:
         resolver = ClusterResolver(job)

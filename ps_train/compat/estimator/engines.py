@@ -16,7 +16,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.private_tf import stop_settings
 from ps_train.compat.capture import captured_training as capture
 from ps_train.compat.capture.estimator_program import CaptureError, Program
-from ps_train.compat.capture.job_of_config import ON_WORKERS, has_ps_on_workers, trains_in_cluster
+from ps_train.compat.capture.job_of_config import has_ps, trains_in_cluster
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
 from ps_train.compat.train.stop_at_step import StopAtStepHook
@@ -43,8 +43,8 @@ def train(run: Program) -> int:
     except CaptureError as reason:
         if config.engine == "ps_train":
             raise
-        if has_ps_on_workers(config):
-            raise ConfigError(f"{ON_WORKERS} is not possible, because {reason}; use a cluster with ps.") from None
+        if not has_ps(config):
+            raise ConfigError(f"a cluster without ps is not possible, because {reason}; use one with ps.") from None
         log.warning("this program trains with TensorFlow's own means, variable by variable, because %s", reason)
         return _train_as_script(run)
 
@@ -73,7 +73,7 @@ def _with_exact_end(run: Program) -> Program:
 
 def skip(config: Any) -> None:
     """Ends the job of a cluster in which there is nothing to train: the chief tells every ps of its own process."""
-    if config.is_chief and trains_in_cluster(config) and not has_ps_on_workers(config):
+    if config.is_chief and trains_in_cluster(config) and has_ps(config):
         capture.tell_end(config)
 
 

@@ -15,7 +15,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
-from ps_train.base.children import describe_exit
+from ps_train.base.children import describe_exit, shell_code
 from ps_train.base.console import Console
 from ps_train.base.deprecations import ALL, NONE
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
@@ -147,7 +147,7 @@ class _ClusterRun(ChildSupervisor):
         code = failed.process.wait() if failed is self.failed else EXIT_FAILED  # another one may have been ended since
         cause = failed.output.cause()
         self.console.error(f"ps_train: {failed.name} {describe_exit(code)}, and so the job failed: {cause}")
-        return code if code > 0 else exit_code_of_signal(-code) if code else EXIT_FAILED
+        return shell_code(code) or EXIT_FAILED
 
     def _first_to_fail(self, ended: Child) -> Child:
         """Returns the task with the first error: its process may end after one that failed because of it.

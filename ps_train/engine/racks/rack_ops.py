@@ -12,7 +12,7 @@ import dataclasses
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.cluster.sessions.server import RACK_JOB
+from ps_train.cluster.sessions.rack_server import RACK_JOB
 
 RACK_DEVICE = f"/job:{RACK_JOB}/replica:0/task:0/device:CPU:0"
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ps_train.cluster.sessions.server import RACK_JOB
+from ps_train.cluster.sessions.rack_server import RACK_JOB
 
 PARTS = ("input", "pull", "compute", "push", "wait", "update", "other")
 """The parts: `wait` is for other workers, `other` is TensorFlow's and Python's cost of a call."""

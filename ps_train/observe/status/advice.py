@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.config.job import Job
+from ps_train.config.refusals import is_possible
 
 Status = Mapping[str, Any]
 
@@ -24,10 +25,9 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])
     if largest == "wait":
-        if job.has_racks:
-            use = ["faster machines in the place of the slow ones"]  # no other update mode, and no backup workers
-        elif job.update == "sync":
-            use = [f"--backup_workers={_backups(status, job) + 1}", "--update=bounded", "--update=async"]
+        if job.update == "sync":
+            modes = [f"--update={mode}" for mode in ("bounded", "async") if _may_have_mode(job, mode)]
+            use = [*_one_more_backup(status, job), *modes] or ["faster machines in the place of the slow ones"]
         elif job.update == "bounded":
             limits = job.steps_ahead_limits
             use = [f"--max_steps_ahead={limits.lower}..{limits.upper + 4}", "--update=async"]
@@ -39,8 +39,9 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
             f"most of it is the update on the ps: {_one_more_ps(status, job)} shares it; a simpler optimizer makes less"
         )
     size = job.min_batch_size
-    larger = "" if job.batch_sizes.is_range or job.has_racks else f" (--batch_size={size}..{8 * size} finds one)"
-    means = [f"a larger --batch_size{larger}", *_accumulate(job)]
+    larger = f"{size}..{8 * size}"
+    finds = not job.batch_sizes.is_range and is_possible(job, batch_size=larger)
+    means = [f"a larger --batch_size{f' (--batch_size={larger} finds one)' if finds else ''}", *_accumulate(job)]
     means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []
     return f"{_either(means)} lets each {largest} serve more examples"
 
@@ -96,8 +97,8 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
 
 def ps_network(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose network is full."""
-    names = () if job.has_racks else ("pull_codec", "push_codec")
-    codecs = [f"--{name}=bfloat16" for name in names if getattr(job, name) == "none"]
+    names = [name for name in ("pull_codec", "push_codec") if getattr(job, name) == "none"]
+    codecs = [f"--{name}=bfloat16" for name in names if is_possible(job, **{name: "bfloat16"})]
     means = [*([" and ".join(codecs)] if codecs else []), *_accumulate(job)] or ["a larger --batch_size"]
     return f"{_one_more_ps(status, job)} shares its traffic; {_either(means)} makes less of it"
 
@@ -147,8 +148,8 @@ def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
         return f"{look}, or use fewer workers"
     worker = next((worker for worker in status["workers"] if worker["task"] == task), None)
     look = f"look at the machine of {worker['location'] if worker else task}"
-    if job.update == "sync" and not job.has_racks:
-        return f"{look}; --backup_workers={_backups(status, job) + 1} goes on without the slowest"
+    if backup := _one_more_backup(status, job):
+        return f"{look}; {backup[0]} goes on without the slowest"
     return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(status, job) else look
 
 
@@ -183,6 +184,16 @@ def _backups(status: Status, job: Job) -> int:
     return job.backup_limits(max(1, len(status["workers"]))).upper
 
 
+def _one_more_backup(status: Status, job: Job) -> list[str]:
+    """Returns the flag that waits for one worker less; [] where it is not possible."""
+    more = _backups(status, job) + 1
+    return [f"--backup_workers={more}"] if is_possible(job, backup_workers=more) else []
+
+
+def _may_have_mode(job: Job, update: str) -> bool:
+    return is_possible(job, update=update, backup_workers=0)
+
+
 def _accumulate(job: Job) -> list[str]:
     """Returns the flag that pushes less often; [] where it is not possible."""
     return [] if job.is_dynamic else [f"--accumulate={max(4, 2 * job.accumulate)}"]
@@ -192,11 +203,11 @@ def _bounded(job: Job) -> list[str]:
     """Returns the flag that makes updates meet newer values; [] where it is set."""
     if job.prefetch_pulls:  # which is not possible with --update=bounded, and makes values older
         return ["--prefetch_pulls=0"]
-    return [] if job.update == "bounded" or job.has_racks else ["--update=bounded"]
+    return ["--update=bounded"] if job.update != "bounded" and _may_have_mode(job, "bounded") else []
 
 
 def _may_be_dynamic(status: Status, job: Job) -> bool:
-    may = not job.is_dynamic and job.accumulate == 1 and not job.has_racks
+    may = not job.is_dynamic and is_possible(job, sharding="dynamic")
     return may and status["stream"] is None  # each partition of a stream has its worker
 
 

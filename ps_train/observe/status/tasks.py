@@ -254,10 +254,8 @@ class TaskBoard:
 
     def _hosted_ps(self, task: str) -> str | None:
         """Returns the ps that is in the process of a worker; None where the ps are processes of their own."""
-        if not self._cluster.ps_on_workers:
-            return None
-        replicas = [str(replica) for replica in self._cluster.replicas()]
-        return f"ps:{replicas.index(task)}" if task in replicas else None
+        hosts = [str(host) for host in self._cluster.ps_tasks]
+        return f"ps:{hosts.index(task)}" if task in hosts else None
 
     def _usage(self, task: str, now: float | None) -> dict[str, Any]:
         """Returns the resources that a task uses at `now`; None for a task that does not report then."""

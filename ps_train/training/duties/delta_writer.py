@@ -13,13 +13,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 
 from ps_train.base import side_work
-from ps_train.base.children import start_text_child
+from ps_train.base.children import NewProcess, start_text_child
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, SaveError, headline
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json
@@ -63,7 +62,7 @@ class DeltaWriter:
             self._is_finishing = True
             self._tell_to_finish()
         is_over = self._ended.wait(within_secs)
-        if not is_over or self._process.returncode != EXIT_DONE:
+        if not is_over or self._process.poll() != EXIT_DONE:
             failure = side_work.failing().get(_NAME)
             late = f"not within {within_secs:g}s"
             raise SaveError(f"the deltas are not written ({late if failure is None else failure.reason})")
@@ -75,7 +74,7 @@ class DeltaWriter:
             assert self._process.stdin is not None
             self._process.stdin.close()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> NewProcess:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         environ = {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         return start_text_child(self._command, environ, stderr=None)

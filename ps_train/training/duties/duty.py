@@ -267,9 +267,9 @@ class Feed(Duty):
 class Rounds(Duty):
     """Whom the steps of a task wait for."""
 
-    def meet(self) -> Sequence[Address]:
-        """Returns the servers beside the ps that the next session needs; may wait for them."""
-        return ()
+    def meet(self) -> Mapping[str, Address]:
+        """Returns the servers beside the ps that the next session needs, by job name; may wait for them."""
+        return {}
 
     def is_over(self) -> bool:
         """Returns True if such a server is lost, and the session with it; any thread."""

@@ -34,7 +34,7 @@ from ps_train.cluster.membership.records import Aggregator
 from ps_train.cluster.membership.succession import NextAction
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
-from ps_train.cluster.sessions.server import start_rack_server
+from ps_train.cluster.sessions.rack_server import start_rack_server
 from ps_train.cluster.topology import rack_port_of
 from ps_train.config.job import Job
 from ps_train.engine.racks.rack_ops import RackOps

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.addresses.cluster import Address
+from ps_train.cluster.sessions.rack_server import RACK_JOB
 from ps_train.engine.step.parts.rack import Rack
 from ps_train.training.duties.duty import End, Setting, Start
 from ps_train.training.duties.rack_member import leave_rack, rack_member_of
@@ -27,10 +28,10 @@ class RackRounds(FlatRounds):
         self._is_chief = False  # its rack is in the rounds, not the chief
         self._start: Start | None = None
 
-    def meet(self) -> Sequence[Address]:
+    def meet(self) -> Mapping[str, Address]:
         """Returns the aggregator of the rack; nothing if this process ends."""
         link = self._member.join()
-        return () if link is None else (link.address,)
+        return {} if link is None else {RACK_JOB: link.address}
 
     def connected(self, session: v1.Session) -> None:
         """Makes the state of the rack, if this is the aggregator."""

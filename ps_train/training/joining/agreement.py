@@ -18,7 +18,7 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.training.joining.found_racks import confirm_racks, found_racks
 from ps_train.training.joining.join import Joined
 from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights, measured_weights
-from ps_train.training.joining.prepare import Prepared, plan_of
+from ps_train.training.joining.prepare import Prepared
 from ps_train.training.joining.told_by_chief import agree_with_chief
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def agree(prepared: Prepared, joined: Joined, planned: Callable[[Plan, MeasuredW
         agree_with_chief(store, prepared.description, cluster, task, prepared.job.startup_timeout_secs)
         log.info("%s joined the job of the chief, %s", task, cluster.chief)
     weights = measured_weights(prepared, joined.stores, joined.resolver.current().ps)
-    plan = plan_of(prepared.job, prepared.variables.specs(), cluster, prepared.topology, weights.weights)
+    plan = prepared.plan(weights.weights)
     planned(plan, weights)
     topology = found_racks(prepared, joined.stores)
     if topology.is_flat:

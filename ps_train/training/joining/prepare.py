@@ -5,8 +5,11 @@
 
 The model's code runs once here, in a scratch graph.  If its variables are known, it runs in the graph of the step:
 
-    prepared = prepare_known(job, task, model, variables)
-    built = build_step(prepared, plan_of(job, variables.specs(), prepared.cluster))
+    prepared, built = prepare_known(job, task, model, variables)
+
+One who only looks at the chief's step, such as the doctor, needs no task:
+
+    plan, step = step_to_show(job, cluster, model, source, variables)
 """
 
 from __future__ import annotations
@@ -83,6 +86,14 @@ class Prepared:
         """The replica that this task trains."""
         return Replica.of(self.cluster, self.task)
 
+    def plan(self, measured: Sequence[float] | None = None) -> Plan:
+        """Returns the plan of the job's variables.
+
+        Args:
+          measured: the weights of the ps that the chief has measured, empty for even ones; None: those of the job.
+        """
+        return _plan_of(self.job, self.variables.specs(), self.cluster, self.topology, measured)
+
 
 class BuiltStep(NamedTuple):
     """The graph of a replica, and the seconds that building it took."""
@@ -144,14 +155,23 @@ def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables)
     refuse(job, program="this program")
     with told_as_preparing(job, task):
         prepared = _checked(job, task, model, training_source(model, job), variables)
-        topology = prepared.topology
-        return prepared, build_step(prepared, plan_of(job, variables.specs(), prepared.cluster, topology), topology)
+        return prepared, build_step(prepared, prepared.plan(), prepared.topology)
+
+
+def step_to_show(
+    job: Job, cluster: Cluster, model: Model, source: DataSource, variables: ModelVariables
+) -> tuple[Plan, TrainStep]:
+    """Returns the plan of a job and the graph of its chief, which do not depend on this machine."""
+    chief = cluster.chief
+    plan = _plan_of(job, variables.specs(), cluster, known_topology(job, chief, cluster))
+    spec = GraphSpec(job, model, source, variables, plan, Replica.of(cluster, chief), device_of(chief, cluster))
+    return plan, build_train_step(spec)
 
 
 def _checked(job: Job, task: Task, model: Model, source: DataSource, variables: ModelVariables) -> Prepared:
     cluster = Cluster.of(job)
     topology = known_topology(job, task, cluster)
-    check_memory(plan_of(job, variables.specs(), cluster, topology), cluster, memory_limit())
+    check_memory(_plan_of(job, variables.specs(), cluster, topology), cluster, memory_limit())
     check_batch(job, source.count, variables.example_bytes, memory_limit())
     description = {
         **job_fingerprint(job), **variables.described(), **described_shards(job, source), **topology.described()
@@ -207,22 +227,13 @@ def check_batch(job: Job, examples: int, example_bytes: int, limit: float | None
         )
 
 
-def plan_of(
+def _plan_of(
     job: Job,
     specs: Sequence[VariableSpec],
     cluster: Cluster,
-    topology: Topology = FLAT,
+    topology: Topology,
     measured: Sequence[float] | None = None,
 ) -> Plan:
-    """Returns the plan of a job's variables.
-
-    Args:
-      job: gives `ps_placement` and `ps_weights`.
-      specs: the variables.
-      cluster: gives the number of ps.
-      topology: the racks, where `ps_placement` needs them.
-      measured: the weights of the ps that the chief has measured, empty for even ones; None: those of the job.
-    """
     num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights) if measured is None else measured
     if job.ps_placement == "near" and not topology.is_flat:
         return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps), weights=weights)

@@ -35,9 +35,9 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
     """Serves this worker's share of the variables for the body.
 
     Args:
-      job: has `ps_on_workers`.
+      job: gives the settings of the server.
       task: this task, a worker or the chief.
-      cluster: gives this task's address and replica index.
+      cluster: gives this task's address, and the ps that is in its process.
 
     Yields:
       The server of this process, which is also the worker's; None where the ps are processes of their own.
@@ -45,10 +45,11 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
     Raises:
       ConfigError: TensorFlow cannot serve at the address of the task.
     """
-    if not cluster.ps_on_workers:
+    index = cluster.ps_of(task)
+    if index is None:
         yield None
         return
-    address, ps = cluster.address(task), Task("ps", cluster.replica_index(task))
+    address, ps = cluster.address(task), Task("ps", index)
     server = start_server(address, job, find_towers(job).cpus + 1)
     store = KeyValueStore(server.target, f"{ps} ({address})")
     store.set(records.IDENTITY, records.identity_of(job, ps).to_json())

@@ -146,7 +146,7 @@ def _supervise(training: Training) -> int:
         if events.signum is not None and not stop_requested:
             stop_requested = True
             log.warning("%s got signal %d: the chief saves, then the job stops", prepared.task, events.signum)
-            if not training.has_begun and not is_chief and not prepared.cluster.ps_on_workers:
+            if not training.has_begun and not is_chief and prepared.cluster.ps_of(prepared.task) is None:
                 return exit_code_of_signal(events.signum)  # there is no model yet to save
             _request_stop(joined, StopRequest(str(prepared.task), events.signum))
         stop = joined.heartbeat.stop_request

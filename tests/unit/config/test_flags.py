@@ -296,7 +296,7 @@ def test_a_cluster_file_and_a_host_list_together_are_refused(cluster_file):
     [
         ("{", "is not JSON"),
         ("[]", "use a JSON object"),
-        ({"worker": ["a:1"]}, "names no ps"),
+        ({}, "has no address"),
         ({"ps": "a:1"}, "use a list of host:port"),
         ({"ps": ["a:1"], "parrot": []}, "unknown job 'parrot'"),
     ],

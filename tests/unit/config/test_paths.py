@@ -11,21 +11,23 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.remote_files import scheme_of
+from ps_train.config.fields import LOCAL, REMOTE, path_fields
 from ps_train.config.job import Job
-from ps_train.config.paths import LOCAL_PATHS, REMOTE_PATHS, local_path
+from ps_train.config.paths import local_path
 from tests.support.fork_server import ROOT
 
 LINE = " (from the command line)"
+PATHS = path_fields(Job)
 
 
 def refusal(name, value):
     with pytest.raises(ConfigError) as caught:
-        local_path(name, value, LINE)
+        local_path(name, value, LINE, PATHS[name] == LOCAL)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", [*LOCAL_PATHS, *REMOTE_PATHS])
+@pytest.mark.parametrize("name", PATHS)
 def test_a_job_has_the_home_directory_in_the_place_of_a_tilde(name, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert getattr(Job(**{"update": "sync", "warm_start": "old", name: "~/x"}), name) == "/home/me/x"
@@ -36,7 +38,7 @@ def test_a_home_directory_that_does_not_exist_is_refused():
     assert "there is no home directory of ~nobody_at_all" in refusal("model_dir", "~nobody_at_all/x")
 
 
-@pytest.mark.parametrize("name", LOCAL_PATHS)
+@pytest.mark.parametrize("name", [name for name, place in PATHS.items() if place == LOCAL])
 @pytest.mark.parametrize(
     "address", ["gs://bucket/x", "hdfs://name:9000/x", "s3://bucket/x", "gs:/bucket", "http://a/x"]
 )
@@ -50,13 +52,13 @@ def test_the_memory_of_one_process_is_no_model_directory():
     assert "is in the memory of one process" in refusal("model_dir", "memory://x")
 
 
-@pytest.mark.parametrize("name", REMOTE_PATHS)
+@pytest.mark.parametrize("name", [name for name, place in PATHS.items() if place == REMOTE])
 def test_data_and_exports_may_be_on_another_file_system(name):
     assert local_path(name, "gs://bucket/x", "") == "gs://bucket/x"
     assert "use gs://NAME/PATH" in refusal(name, "gs:/bucket/x")
 
 
-@pytest.mark.parametrize("name", [*LOCAL_PATHS, *REMOTE_PATHS])
+@pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize(("given", "path"), [("file:///a/b", "/a/b"), ("a/b", "a/b"), ("", ""), ("a:b/c", "a:b/c")])
 def test_a_local_path_stays(name, given, path):
     assert local_path(name, given, "") == path

@@ -104,10 +104,10 @@ class TestTfConfig:
         with pytest.raises(ConfigError, match="TF_CONFIG model_dir is empty: give it the path of a directory"):
             tf_config({"cluster": {"ps": ["p:1"]}, "model_dir": model_dir})
 
-    @pytest.mark.parametrize("cluster", [{"ps": [], "worker": []}, {"ps": [], "worker": ["a:1"]}])
-    def test_a_cluster_file_without_a_ps_is_refused(self, cluster, tmp_path):
+    @pytest.mark.parametrize("cluster", [{"ps": [], "worker": []}, {}])
+    def test_a_cluster_file_without_an_address_is_refused(self, cluster, tmp_path):
         (tmp_path / "cluster.json").write_text(json.dumps(cluster))
-        with pytest.raises(ConfigError, match=r"cluster.json (has no address|names no ps): use "):
+        with pytest.raises(ConfigError, match=r"cluster.json has no address: use "):
             read_cluster_file(str(tmp_path / "cluster.json"))
 
     def test_lists_without_an_address_are_refused(self):

@@ -16,7 +16,7 @@ from ps_train.config.job import Job, Task
 from ps_train.engine.variables.plan import Plan
 from ps_train.training.joining import measured_weights
 from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights
-from ps_train.training.joining.prepare import Prepared, plan_of, prepare
+from ps_train.training.joining.prepare import Prepared, prepare
 from tests.support.models import Linear
 from tests.support.servers import POOL, Running
 
@@ -33,8 +33,7 @@ class Wide(Linear):
 class PlacedTask:
     def __init__(self, prepared: Prepared, weights: MeasuredWeights) -> None:
         self.prepared, self.weights = prepared, weights
-        specs = prepared.variables.specs()
-        self.plan: Plan = plan_of(prepared.job, specs, prepared.cluster, measured=weights.weights)
+        self.plan: Plan = prepared.plan(weights.weights)
 
     def confirm(self, store: KeyValueStore) -> None:
         confirm_weights(self.prepared, self.weights, store)

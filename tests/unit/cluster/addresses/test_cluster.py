@@ -243,7 +243,7 @@ class TestElastic:
 class TestPsOnWorkers:
     def test_each_replica_is_the_ps_of_its_index_the_chief_first(self):
         found = cluster_of(ps_hosts=(), chief_hosts=("c:1",), ps_on_workers=True)
-        assert [str(found.process_of_ps(index)) for index in range(2)] == ["chief:0", "worker:0"]
+        assert [str(task) for task in found.ps_tasks[:2]] == ["chief:0", "worker:0"]
         assert [str(address) for address in found.ps] == ["c:1", "w:1", "w:2"]
         assert [found.replica_index(Task("chief", 0)), found.replica_index(Task("worker", 1))] == [0, 2]
         assert list(found.tasks()) == ["chief:0", "worker:0", "worker:1"]
@@ -253,4 +253,4 @@ class TestPsOnWorkers:
         assert "needs the address of every worker" in text and "lacks worker 0, 2" in text
 
     def test_a_cluster_without_ps_names_the_flag(self):
-        assert "--ps_on_workers" in refusal(ps_hosts=())
+        assert "ps_on_workers" in refusal(ps_hosts=())

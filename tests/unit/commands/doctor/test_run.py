@@ -7,14 +7,13 @@ import io
 from ps_train.base.console import Console
 from ps_train.commands.doctor.findings import Report
 from ps_train.commands.doctor.options import Options
-from ps_train.commands.doctor.owned_processes import Children
 from ps_train.commands.doctor.run import Visit
 from ps_train.config import flags
 
 
 def visited(*arguments, options=None, environ=None):
     report = Report(Console(io.StringIO()))
-    visit = Visit(flags.parse(arguments, {}), options or Options(), report, Children(), environ or {})
+    visit = Visit(flags.parse(arguments, {}), options or Options(), report, environ or {})
     visit.before_tensorflow()
     return [finding.subject for finding in report.findings], report
 

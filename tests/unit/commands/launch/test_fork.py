@@ -38,7 +38,7 @@ def work():
 os.environ["KEPT"] = "here"
 child = ForkedProcess(work, {"GIVEN": "1"}, [])
 out, err = child.stdout.read().splitlines(), child.stderr.read().splitlines()
-show([out, err, child.wait(), child.returncode, child.poll(), "GIVEN" in os.environ])
+show([out, err, child.wait(), child.poll(), child.poll(), "GIVEN" in os.environ])
 """
     assert shown_by(script) == [["out", "1 None True"], ["err"], 7, 7, 7, False]
 
@@ -67,7 +67,7 @@ def work():
     return 0
 child = begin(work, kept=[kept])
 found = json.loads(child.stdout.read())
-first.send_signal(signal.SIGKILL)
+first.send(signal.SIGKILL)
 show([found == [0, 1, 2, kept], first.wait()])
 """
     assert shown_by(script) == [True, -9]
@@ -96,10 +96,10 @@ heard = []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
 children = [begin(lambda: time.sleep(60)) for _ in range(20)]
 for child in children:
-    child.send_signal(signal.SIGTERM)
+    child.send(signal.SIGTERM)
 codes = [child.wait() for child in children]
 interrupted = begin(lambda: time.sleep(60))
-interrupted.send_signal(signal.SIGINT)
+interrupted.send(signal.SIGINT)
 last = interrupted.stderr.read().splitlines()[-1]
 os.kill(os.getpid(), signal.SIGTERM)
 show([set(codes) == {-15}, interrupted.wait(), last, heard])

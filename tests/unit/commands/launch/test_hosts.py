@@ -59,7 +59,6 @@ def test_forms_of_an_entry(text, task):
         ("a:ps,b:worker*1001", "the count '1001'"),
         ("a:ps,b:worker,b:worker", "b:worker twice: use b:worker*2"),
         ("a:ps", "no worker"),
-        ("a:worker*2", "no ps"),
         ("a:ps,b:chief*2", "2 chiefs"),
         ("a:ps,-oProxyCommand=x:worker", "the entry '-oProxyCommand=x:worker'"),
         ("a:ps,-x@b:worker", "the entry"),
@@ -81,12 +80,3 @@ def test_a_wrong_list_is_one_line_that_says_what_is_wrong(text, part):
 def test_more_tasks_than_ports_are_refused():
     with pytest.raises(ConfigError, match="65536"):
         parse_hosts("a:ps,a:worker", 65535)
-
-
-def test_workers_that_hold_the_variables_need_no_ps_and_refuse_one():
-    assert [task.name for task in parse_hosts("a:worker,b:worker", 2222, ps_on_workers=True)] == [
-        "worker:0",
-        "worker:1",
-    ]
-    with pytest.raises(ConfigError, match="has a ps, but the workers are the ps"):
-        parse_hosts("a:ps,b:worker", 2222, ps_on_workers=True)

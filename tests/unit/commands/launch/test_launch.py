@@ -51,6 +51,8 @@ def test_flags_for_the_launcher_are_not_passed_on() -> None:
     [
         ([], "--hosts"),
         (["--hosts=a:ps"], "no worker"),
+        (["--hosts=a:worker*2"], "ps_hosts is empty (from --hosts)"),
+        (["--hosts=a:ps,b:worker", "--", "--ps_on_workers"], "ps_hosts=a:2222 (from --hosts) is not possible with ps"),
         (["--hosts=a:ps,b:worker", "--port=0"], "0 is not a whole number of at least 1 and at most 65535"),
         (["--hosts=a:ps,b:worker", "--port=x"], "x is not a whole number"),
         (["--hosts=a:ps,b:worker", "--timeout_secs=nan"], "not a duration"),

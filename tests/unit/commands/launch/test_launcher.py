@@ -8,12 +8,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 
 import pytest
 
+from ps_train.base.children import NewProcess, start_text_child
 from ps_train.base.console import Console
 from ps_train.commands.launch import launcher
 from ps_train.commands.launch.launcher import Launcher
@@ -32,19 +32,15 @@ class Job:
     """Scripts by task name; with `$RESTARTS`."""
 
     def __init__(self, directory: pathlib.Path, **scripts: str) -> None:
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[NewProcess] = []
         self._directory = directory
         self._starts = {name.replace("_", ":"): self._starter(script) for name, script in scripts.items()}
         self.out, self.errors = io.StringIO(), io.StringIO()
 
-    def _starter(self, script: str) -> Callable[[int], subprocess.Popen[str]]:
-        def start(restarts: int) -> subprocess.Popen[str]:
-            self.started.append(
-                subprocess.Popen(
-                    ["sh", "-c", script], env={"RESTARTS": str(restarts), "PATH": "/usr/bin:/bin"}, text=True,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                )
-            )  # fmt: skip
+    def _starter(self, script: str) -> Callable[[int], NewProcess]:
+        def start(restarts: int) -> NewProcess:
+            environ = {"RESTARTS": str(restarts), "PATH": "/usr/bin:/bin"}
+            self.started.append(start_text_child(["sh", "-c", script], environ))
             return self.started[-1]
 
         return start

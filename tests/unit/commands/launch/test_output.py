@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
+from ps_train.base.children import start_text_child
 from ps_train.commands.launch.output import TaskOutput, lines_of
 
 PROGRAM = r"""
@@ -19,7 +19,7 @@ os.write(2, b"\xff\n")
 
 
 def test_both_streams_are_read_to_their_end_in_whole_lines():
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start_text_child([sys.executable, "-c", PROGRAM]) as process:
         found = list(lines_of(process))
     assert [line.rstrip() for is_error, line in found if not is_error] == ["first", "second", "no end"]
     assert [line for is_error, line in found if is_error] == ["ps_train: error: größer", "\ufffd"]
@@ -29,7 +29,7 @@ def test_both_streams_are_read_to_their_end_in_whole_lines():
 def test_a_line_may_be_long() -> None:
     """The time does not grow with the square of its length."""
     program = "import os\nfor _ in range(200): os.write(1, b'x' * 1_000_000)\nos.write(1, b'\\nend')"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start_text_child([sys.executable, "-c", program]) as process:
         found = [line for _, line in lines_of(process)]
     assert [len(line) for line in found] == [200_000_000, 3] and found[1] == "end"
 

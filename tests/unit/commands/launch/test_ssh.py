@@ -28,19 +28,19 @@ def test_the_command_survives_the_shell_of_the_host() -> None:
 
 def test_signals_are_lines_and_the_end_of_the_input_is_a_kill() -> None:
     process = SshProcess(["sh", "-c", "read a; echo $a; read b; echo $b.; exec cat"])
-    process.send_signal(signal.SIGTERM)
+    process.send(signal.SIGTERM)
     assert process.stdout is not None and process.stdout.readline() == "SIGTERM\n"
-    process.send_signal(signal.SIGINT)
+    process.send(signal.SIGINT)
     assert process.stdout.readline() == "SIGINT.\n" and process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.send_signal(signal.SIGTERM)  # too late, and harmless
-    assert process.wait() == 0 and process.returncode == 0
+    process.send(signal.SIGKILL)
+    process.send(signal.SIGTERM)  # too late, and harmless
+    assert process.wait() == 0 and process.poll() == 0
 
 
 def test_a_connection_that_does_not_end_is_killed(monkeypatch) -> None:
     monkeypatch.setattr("ps_train.commands.launch.ssh._KILL_SECS", 0.1)
     process = SshProcess(["sleep", "300"])
-    process.send_signal(signal.SIGKILL)
+    process.send(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
 
 
@@ -49,7 +49,7 @@ def test_what_ssh_has_started_is_killed_with_it(monkeypatch) -> None:
     process = SshProcess(["sh", "-c", "sleep 300 & echo $!; wait"])
     assert process.stdout is not None
     started = int(process.stdout.readline())
-    process.send_signal(signal.SIGKILL)
+    process.send(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     eventually(lambda: not is_alive(started), 10, "the end of what ssh has started")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 
+from ps_train.base.children import NewProcess, start_text_child
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
@@ -19,9 +19,8 @@ IGNORES = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready'
 CLOSES = "import os, time; print('ready', flush=True); os.close(1); os.close(2); time.sleep(60)"
 
 
-def start(code: str) -> subprocess.Popen:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", code], text=True, **pipes)
+def start(code: str) -> NewProcess:
+    return start_text_child([sys.executable, "-c", code])
 
 
 class Job(ChildSupervisor):
