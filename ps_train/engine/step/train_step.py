@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.base.gauge import Gauge
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
@@ -66,6 +67,10 @@ class TrainStep:
         values = [*self.ops.adapted, *(value for part in self.parts for value in part.adapted)]
         names = [*ADAPTED]
         return sorted((one for one in values if not one.is_fixed), key=lambda value: names.index(value.name))
+
+    def gauges(self) -> dict[Gauge, tf.Tensor]:
+        """Returns tensors with the present values of what parts of the step show."""
+        return {ADAPTED[value.name]: value.newest() for value in self.adapted}
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.

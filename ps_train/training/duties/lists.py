@@ -27,6 +27,7 @@ from typing import Protocol
 from ps_train.base.console import Console
 from ps_train.base.lifecycle import event
 from ps_train.base.process_stats import instruction_set_line
+from ps_train.cluster.topology import Topology
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import PushCodec
 from ps_train.engine.step.parts.sharding import Sharding
@@ -44,6 +45,7 @@ from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
 from ps_train.training.duties.outputs import Advising, Deltas, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
+from ps_train.training.duties.rack_display import RackDisplay
 from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
 from ps_train.training.duties.saving import AwaitedSaves, Saving
@@ -171,12 +173,18 @@ class Chief(Worker):
             self._console.line(instruction_set_line(job.compute_dtype))
         if weights.reason:
             log.info("%s", weights.reason, extra=event("adapted"))
-        self._joined.observer.board.planned(plan, self._prepared.topology)
+        self._show(plan, self._prepared.topology)
         self._joined.observer.start(self._console)
 
     def agreed(self, agreed: Agreed) -> None:
         """Shows the racks on the status page."""
-        self._joined.observer.board.planned(agreed.plan, agreed.topology)
+        self._show(agreed.plan, agreed.topology)
+
+    def _show(self, plan: Plan, topology: Topology) -> None:
+        board = self._joined.observer.board
+        board.planned(plan)
+        for display in board.displays.of(RackDisplay):
+            display.planned(plan, topology)
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""
@@ -214,7 +222,7 @@ class Chief(Worker):
             progressing,
             saving,
             TrackingRun(setting, joined, tracking),
-            *(EventCuts(setting, *found, progressing, saving) for found in feed.event_cuts()),
+            *_event_cuts(setting, feed, progressing, saving),
             Labels(),
             EarlyStop(setting, fetches.step, user_hooks),
             ModelSummaries(setting, fetches.step, file),
@@ -235,6 +243,11 @@ def _feed_of(setting: Setting) -> Feed:
     for sharding in setting.step.parts.of(Sharding):
         return PartitionFeed(setting) if sharding.assigned.reader.is_endless else SharedFeed(setting)
     return OwnFeed(setting)
+
+
+def _event_cuts(setting: Setting, feed: Feed, progressing: Progressing, saving: Saving) -> list[Duty]:
+    tables = [table for part in setting.step.parts.of(Sharding) for table in part.ownership.event_cuts]
+    return [EventCuts(setting, table, client, progressing, saving) for table in tables for client in feed.partitions]
 
 
 def _rounds_of(setting: Setting) -> Rounds:

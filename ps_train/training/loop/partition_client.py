@@ -12,6 +12,7 @@ without rows leaves the rounds and comes back when there are some.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import math
 import time
@@ -40,6 +41,9 @@ log = logging.getLogger(__name__)
 
 _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 """Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
+
+_MOST_LAGS = 64
+"""Partitions in a record of telemetry, those with the largest lag: a record stays small."""
 
 _TELL_SECS = 30.0
 """Seconds between two lines about late rows."""
@@ -101,8 +105,13 @@ class PartitionClient(OwnershipClient):
         )
 
     def measured(self) -> dict[str, Any]:
-        """Returns how much is left to read of the partitions of this worker, and its late rows, for its telemetry."""
-        lags = {str(one): list(values) for one, values in self._ahead.lags.items()}
+        """Returns how much is left to read of the partitions of this worker, and its late rows, for its telemetry.
+
+        `lag` has what is left to read and what was read of each.  With cuts by event time there are `late_rows` and
+        `next_cut_ms` too, which is 0 while none is chosen.
+        """
+        largest = heapq.nlargest(_MOST_LAGS, self._ahead.lags.items(), key=lambda one: one[1][0])
+        lags = {str(partition): list(values) for partition, values in largest}
         cuts = {} if self._table is None else {"late_rows": self._late, "next_cut_ms": self._next_cut_ms}
         return {"lag": lags, "lag_unit": self._lag_unit, **cuts}
 

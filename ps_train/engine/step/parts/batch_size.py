@@ -9,11 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.config.job import Job
-from ps_train.config.validators import parse_limits
+from ps_train.config.validators import SYNC_SHARE, parse_limits
 from ps_train.data.dynamic_batches import DynamicBatches
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.parts.step_part import MakeBatches, MakeUpdate, Pull, Pulled, StepPart, ToUpdate, Updated
-from ps_train.engine.updates.following.adaptation import SYNC_SHARE
 from ps_train.engine.updates.following.batch_size_control import BatchSizeSchedule, WorkerBatchSize
 from ps_train.engine.variables.variables import CheckpointEntry
 

@@ -47,8 +47,7 @@ class Watched:
 
     @staticmethod
     def fetches(step: Any) -> dict[str, Any]:
-        adapted = {value.name: value.newest() for value in step.adapted}
-        return {"adapted": adapted, "step": step.ps.global_step, **counter_tensors(step.ps.counters)}
+        return {"gauges": step.gauges(), "step": step.ps.global_step, **counter_tensors(step.ps.counters)}
 
     def pass_time(self, secs: float, steps: int, examples: float, waited: float = 0.0) -> int:
         """Returns the value after so many seconds, in which the workers waited for a share of the time."""
