@@ -211,7 +211,7 @@ class Progress:
       waiting: the share of the steps' time spent waiting for other workers over the run so far, from 0 to 1; None
         where it is not measured.
       loss_rise: the rise of the loss over its lowest, as a part of the latter; None where it is not known.
-      adapted: a word to the present value of each flag that follows measurements.
+      gauges: a word to its present value, of what parts of the step show.
     """
 
     step: int
@@ -222,7 +222,7 @@ class Progress:
     staleness: float | None = None
     waiting: float | None = None
     loss_rise: float | None = None
-    adapted: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    gauges: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def read(cls, line: str) -> Progress | None:
@@ -245,7 +245,7 @@ class Progress:
         ]
         parts += [] if self.staleness is None else [f"staleness {self.staleness:.2f}"]
         parts += [] if self.waiting is None else [f"waiting {self.waiting:.0%}"]
-        parts += [f"{word} {value}" for word, value in self.adapted.items()]
+        parts += [f"{word} {value}" for word, value in self.gauges.items()]
         if self.max_steps is not None:
             left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
             parts.append(f"ETA {duration(left)}")

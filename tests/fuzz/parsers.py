@@ -24,7 +24,7 @@ from ps_train.cluster.addresses import kubernetes, mpi, slurm
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.kubernetes_node import _labels
 from ps_train.cluster.addresses.own_rack import slurm_rack
-from ps_train.cluster.membership import kv_store, records
+from ps_train.cluster.membership import kv_store, records, succession
 from ps_train.cluster.membership.directory_lock import _holder_of
 from ps_train.cluster.membership.run_status import read_status
 from ps_train.cluster.membership.step_ledger import Ledger
@@ -47,6 +47,7 @@ from ps_train.observe.status.run_end import read_result_step
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.export.fingerprint import read_fingerprint
 from ps_train.saved.warm_start.name_map import read_map
+from ps_train.training.tasks.displays import displays_of
 from ps_train.training.tasks.eval_exports import EvalExports
 from tests.fuzz.documents import changed_bytes, json_texts, texts
 
@@ -139,7 +140,8 @@ def _job() -> Any:
 def _page(texts_of: tuple[str, str]) -> None:
     """The records of tasks, as the status page shows them."""
     telemetry, status = texts_of
-    board = Board(_job(), Cluster.of(_job()), Recorder(), "")
+    cluster = Cluster.of(_job())
+    board = Board(_job(), cluster, Recorder(), "", displays_of(cluster))
     items = {records.TELEMETRY: telemetry, records.task_key("worker:0"): status}
     try:
         board.read_records(0, items)
@@ -147,7 +149,7 @@ def _page(texts_of: tuple[str, str]) -> None:
     finally:
         shown = board.status()
         json.dumps(shown).encode()
-        prometheus.text(shown).encode()
+        prometheus.text(shown, board.displays).encode()
 
 
 def _step_record(data: bytes | str) -> None:
@@ -276,7 +278,7 @@ PARSERS: dict[str, Parser] = {
     "store_entry": Parser(json_texts(["key", "value"]), _entry, (RefusedError,)),
     "identity": _record(records.Identity, IDENTITY),
     "aggregator": _record(
-        records.Aggregator, {"task": "worker:1", "process_id": "p", "address": "h:1", "term": "t", "is_ready": True}
+        succession.Aggregator, {"task": "worker:1", "process_id": "p", "address": "h:1", "term": "t", "is_ready": True}
     ),
     "task_status": _record(records.TaskStatus, STATUS),
     "model_ready": _record(records.ModelReady, {"step": 1, "by": "p", "generation": "g", "run_id": "r"}),

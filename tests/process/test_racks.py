@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.processes import free_ports
 from ps_train.base.errors import UnreachableError
-from ps_train.cluster.membership.records import Aggregator, TaskStatus, aggregator_key, task_key
+from ps_train.cluster.membership.records import TaskStatus, task_key
+from ps_train.cluster.membership.succession import Aggregator, aggregator_key
 from ps_train.config.job import Job
 from ps_train.training.duties.rack_member import RackMember
 from tests.process.test_status import address_of, get

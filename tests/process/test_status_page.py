@@ -16,6 +16,7 @@ from ps_train.observe.status.page import page
 from tests.support.long import long
 from tests.support.processes import eventually
 from tests.support.status_page import (
+    DISPLAYS,
     HOSTILE,
     PageServer,
     facts_of,
@@ -344,7 +345,7 @@ def test_hostile_texts_are_only_text(browser: Any, tmp_path: pathlib.Path, is_re
     history["evaluations"][0]["metrics"] = {HOSTILE: 0.5}
     with contextlib.ExitStack() as stack:
         if is_report:
-            (tmp_path / "report.html").write_text(page(status, history), encoding="utf-8")
+            (tmp_path / "report.html").write_text(page(DISPLAYS, status, history), encoding="utf-8")
             browser.get_log("browser")
             browser.get((tmp_path / "report.html").as_uri())
         else:
@@ -360,7 +361,7 @@ def test_hostile_texts_are_only_text(browser: Any, tmp_path: pathlib.Path, is_re
 
 def test_a_report_works_from_a_file_without_a_network(browser: Any, tmp_path: pathlib.Path) -> None:
     report = tmp_path / "report.html"
-    report.write_text(page(sample_status(2, 1, state="done"), sample_history()), encoding="utf-8")
+    report.write_text(page(DISPLAYS, sample_status(2, 1, state="done"), sample_history()), encoding="utf-8")
     browser.get_log("browser")
     browser.get(report.as_uri())
     assert text_of(browser, "#state-text") == "done"

@@ -9,11 +9,11 @@ import numpy as np
 from ps_train.base.console import Progress
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import known_topology
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.board import Board
+from ps_train.training.tasks.displays import displays_of
 
 PS = ("a:1", "b:1")
 WORKERS = ("c:1", "d:1")
@@ -39,8 +39,8 @@ def board_of(directory="", **fields):
     cluster = Cluster.of(job)
     recorder = Recorder()
     attach(recorder)
-    board = Board(job, cluster, recorder, str(directory))
-    board.planned(make_plan(specs, len(cluster.ps)), known_topology(job, cluster.chief, cluster))
+    board = Board(job, cluster, recorder, str(directory), displays_of(cluster))
+    board.planned(make_plan(specs, len(cluster.ps)))
     return board
 
 

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.page import csp, page
+from ps_train.training.tasks.displays import displays_of
+from tests.support.job_status import job_of
 
 NOW = 1760000000.0
 HOSTILE = "</script><img src=x onerror=\"document.title='broken'\">\u2028<b>bold</b>&amp;"
@@ -137,6 +140,9 @@ def sample_history(points: int = 100, workers: int = 2, update: str = "async") -
     }
 
 
+DISPLAYS = displays_of(Cluster.of(job_of()))
+
+
 class PageServer:
     """Serves the page and the JSON that `status` and `history` hold; a text is sent as it is.
 
@@ -163,7 +169,7 @@ class PageServer:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
-                found = {"/": page, "/api/status": outer.status, "/api/history": outer.history}.get(self.path)
+                found = {"/": page(DISPLAYS), "/api/status": outer.status, "/api/history": outer.history}.get(self.path)
                 kind = "text/html" if self.path == "/" else "application/json"
                 text = found() if callable(found) else found if isinstance(found, str) else json.dumps(found)
                 self.send_response(404 if found is None else 200 if self.path == "/" else outer.code)

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ps_train.cluster.membership.membership import Membership, MembershipChange
-from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
-from ps_train.cluster.membership.succession import NextAction, Succession, has_ended
+from ps_train.cluster.membership.records import TaskState, TaskStatus, task_statuses
+from ps_train.cluster.membership.succession import Aggregator, NextAction, Succession, has_ended
 from ps_train.config.job import Job
 
 _TAKEOVER_SECS = 2.0

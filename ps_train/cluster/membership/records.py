@@ -34,9 +34,6 @@ READY = "ready"
 A restarted ps has none.
 """
 
-TOPOLOGY = "topology"
-"""Key of the rack of each task.  The chief writes it, and the other workers compare it with theirs."""
-
 PS_WEIGHTS = "ps_weights"
 """Key of the weights of the ps that the chief has measured, on every ps; see `--ps_weights=auto`."""
 
@@ -98,11 +95,6 @@ def task_key(task: str) -> str:
 def preparing_key(task: str) -> str:
     """Returns the key of the status of a training task that has not joined yet."""
     return f"preparing/{task}"
-
-
-def aggregator_key(rack: str) -> str:
-    """Returns the key of the `Aggregator` of a rack."""
-    return f"aggregator/{rack}"
 
 
 def eval_result_key(share: int) -> str:
@@ -191,25 +183,6 @@ def task_statuses(items: Mapping[str, str]) -> list[TaskStatus]:
         for prefix in (preparing_key(""), task_key(""))
     )
     return [*(preparing | joined).values()]
-
-
-@dataclasses.dataclass(frozen=True)
-class Aggregator(Record):
-    """The worker that adds up the gradients of its rack.
-
-    Attributes:
-      task: its name, such as "worker:1".
-      process_id: unique to its process.
-      address: host:port of the server on which the rack's workers meet.
-      term: unique to each time that a process takes the role.
-      is_ready: whether the rack's state is there, so that others may open sessions with it.
-    """
-
-    task: str
-    process_id: str
-    address: str
-    term: str
-    is_ready: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,16 +13,40 @@ Pure: the caller passes the records that were read, and the time.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 
 from ps_train.base.process_ids import process_exited
-from ps_train.cluster.membership import records
 from ps_train.cluster.membership.liveness import LivenessTracker
-from ps_train.cluster.membership.records import Aggregator, TaskState, TaskStatus, task_statuses
+from ps_train.cluster.membership.records import Record, TaskState, TaskStatus, task_statuses
 
 _GAP_SECS = 2.0
 """Seconds between two readings of the records from which on ps 0 has not answered in between."""
+
+
+def aggregator_key(rack: str) -> str:
+    """Returns the key of the `Aggregator` of a rack."""
+    return f"aggregator/{rack}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Aggregator(Record):
+    """The worker that adds up the gradients of its rack.
+
+    Attributes:
+      task: its name, such as "worker:1".
+      process_id: unique to its process.
+      address: host:port of the server on which the rack's workers meet.
+      term: unique to each time that a process takes the role.
+      is_ready: whether the rack's state is there, so that others may open sessions with it.
+    """
+
+    task: str
+    process_id: str
+    address: str
+    term: str
+    is_ready: bool = False
 
 
 class NextAction(enum.Enum):
@@ -51,7 +75,7 @@ class Succession:
     """
 
     def __init__(self, rack: str, process_id: str, lease_secs: float) -> None:
-        self._key, self._process_id, self._lease_secs = records.aggregator_key(rack), process_id, lease_secs
+        self._key, self._process_id, self._lease_secs = aggregator_key(rack), process_id, lease_secs
         self._tracker = LivenessTracker()
         self._is_dead, self._updated_at = False, -1.0
         self.text = ""

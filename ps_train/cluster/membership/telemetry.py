@@ -22,12 +22,7 @@ from ps_train.base.lifecycle import Recorder, with_ages
 from ps_train.base.process_stats import ProcessStats, available_cores, memory_limit
 from ps_train.base.untrusted import UntrustedError, is_of
 
-_NEWEST_EVENTS, _MOST = 5, 1e18
-_MOST_LAGS = 64
-"""Partitions in a record, those with the largest lag: a record stays small."""
-
-_OF_CUTS = ("late_rows", "next_cut_ms")
-
+_NEWEST_EVENTS, _MOST, _LONGEST_NAME = 5, 1e18, 20
 _RATES = {
     "cpu_secs": "cpu",
     "sent_bytes": "sent_bytes_per_sec",
@@ -42,7 +37,11 @@ _NUMBERS = ("uptime", "cores", "rss_bytes", "memory_limit_bytes", *_RATES)
 
 
 def checked_telemetry(record: Any) -> dict[str, Any]:
-    """Returns the known values of another task's record; raises UntrustedError if one is of another type."""
+    """Returns the values of another task's record; raises UntrustedError if one is of another type.
+
+    What parts of the task have included is checked for its form only: finite numbers and short names, in lists and
+    objects.
+    """
     if not isinstance(record, dict):
         raise UntrustedError(f"it is {shown(record)} and not a JSON object")
     numbers = {name: record[name] for name in _NUMBERS if record.get(name) is not None}
@@ -50,25 +49,22 @@ def checked_telemetry(record: Any) -> dict[str, Any]:
     if not is_of("list[dict]", events):
         raise UntrustedError(f"its events are {shown(events)}")
     for values in (numbers, times, *({"age": event.get("age")} for event in events)):
-        if not is_of("dict[str, float]", values) or not all(abs(value) < _MOST for value in values.values()):
+        if not is_of("dict[str, float]", values) or not _is_plain(values):
             raise UntrustedError(f"it has the measurements {shown(values)}")
-    return {**numbers, "step_time": times or None, "events": events, **_checked_stream(record)}
+    known = (*_NUMBERS, "step_time", "events")
+    included = {name: value for name, value in record.items() if name not in known and value is not None}
+    if not _is_plain(included):
+        raise UntrustedError(f"it has the measurements {shown(included)}")
+    return {**included, **numbers, "step_time": times or None, "events": events}
 
 
-def _checked_stream(record: dict[str, Any]) -> dict[str, Any]:
-    lags, unit = record.get("lag") or {}, record.get("lag_unit") or "rows"
-    if not is_of("dict[str, list[float]]", lags):
-        raise UntrustedError(f"its lag is {shown(lags)}")
-    for partition, values in lags.items():
-        is_number = partition.isascii() and partition.isdigit() and len(partition) < 10
-        if not is_number or len(values) != 2 or not all(0 <= value < _MOST for value in values):
-            raise UntrustedError(f"it has the lag {shown({partition: values})}")
-    if not isinstance(unit, str) or not unit.isidentifier() or len(unit) > 20:
-        raise UntrustedError(f"it has the unit {shown(unit)}")
-    cuts = {name: record[name] for name in _OF_CUTS if record.get(name) is not None}
-    if not is_of("dict[str, float]", cuts) or not all(0 <= value < _MOST for value in cuts.values()):
-        raise UntrustedError(f"it has the cuts {shown(cuts)}")
-    return {"lag": lags, "lag_unit": unit, **cuts} if lags else {}
+def _is_plain(value: Any, depth: int = 3) -> bool:
+    if isinstance(value, dict | list):
+        each = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(_is_plain(one, depth - 1) for one in each)
+    if isinstance(value, str):
+        return value.isidentifier() and len(value) <= _LONGEST_NAME
+    return is_of("float", value) and abs(value) < _MOST
 
 
 class TelemetrySource:
@@ -91,9 +87,8 @@ class TelemetrySource:
         """Adds what a part of the task measures; any thread.
 
         Args:
-          read: returns some of these values: `step_time`, the parts of the newest traced step (`docs/WATCHING.md`);
-            `lag`, for each partition of data without an end what is left to read and what was read, with `lag_unit`;
-            with cuts by event time also `late_rows` and `next_cut_ms`, 0 while none is chosen.
+          read: returns values by name: numbers and short names, in lists and objects; a few, since a record stays
+            small.  `step_time` has the parts of the newest traced step (`docs/WATCHING.md`).
         """
         self._others.append(read)
 
@@ -107,9 +102,6 @@ class TelemetrySource:
         found |= {"steps": self.steps, "examples": self.examples, "memory_limit_bytes": memory_limit()}
         for read in self._others:
             found |= read()
-        if lags := found.get("lag"):
-            largest = sorted(lags, key=lambda partition: -lags[partition][0])[:_MOST_LAGS]
-            found["lag"] = {partition: lags[partition] for partition in largest}
         if self._recorder is not None and (events := self._recorder.events()[-_NEWEST_EVENTS:]):
             found["events"] = with_ages(events, time.time())
         return found

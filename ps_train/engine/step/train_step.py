@@ -14,18 +14,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.base.gauge import Gauge
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.following import adapted_values
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
 from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
-from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.modes.base import StepOps
 from ps_train.engine.updates.modes.factory import make_update
 from ps_train.engine.variables.precision import is_narrow
@@ -60,10 +59,9 @@ class TrainStep:
     lockstep: bool
     is_endless: bool
 
-    @property
-    def adapted(self) -> list[AdaptedValue]:
-        """Returns the values that follow measurements, in the order in which they are tried."""
-        return adapted_values(self.parts)
+    def gauges(self) -> dict[Gauge, tf.Tensor]:
+        """Returns tensors with the present values of what parts of the step show."""
+        return {gauge: value for part in self.parts for gauge, value in part.gauges().items()}
 
     def steps_per_call(self, length: int) -> dict[str, Any]:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.

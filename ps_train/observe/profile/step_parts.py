@@ -18,13 +18,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ps_train.cluster.sessions.rack_server import RACK_JOB
-
 PARTS = ("input", "pull", "compute", "push", "wait", "update", "other")
 """The parts: `wait` is for other workers, `other` is TensorFlow's and Python's cost of a call."""
-
-RACK = "rack"
-"""The place of operations on the aggregator of the worker's rack, which is to the worker what a ps is to others."""
 
 TRACING = "tracing"
 """The time in which TensorFlow collects a trace: no part of a step."""
@@ -35,6 +30,7 @@ _PRECEDENCE = ("compute", "update", "push", "pull", "wait", "input", "other")
 _EDGE = re.compile(r"edge_\d+_(.*) from (\S+) to (\S+)$")
 _LABEL = re.compile(r"(?:\[[^]]*\] )?\S+ = (\w+)\(")  # large outputs: "[cpu 2.1MB 2.1MB] name = MatMul(a, b)"
 _DEVICE = re.compile(r"/job:(\w+)/.*task:(\d+)")
+_JOBS_OF_WORKERS = ("worker", "chief", "local", "localhost")
 _OF_WORKER = re.compile(r"CPU:[1-9]|GPU:")
 _COPY = re.compile(r"(?:\w+Optimizer/|ConstantFolding\w*/)?(step_\d+(?:_\d+)?)/")
 _HOST_TO_DEVICE = re.compile(r"memcpyh(?:to|2)d", re.IGNORECASE)
@@ -101,11 +97,14 @@ def _op_of(label: str) -> str:
 
 
 def _task_of(device: str, task: str) -> str:
-    """Returns the name of a ps, or RACK; any other device is the worker's own, also CPU:1 of a worker that is a ps."""
+    """Returns the name of a ps, or the job of another server that the worker meets; other devices are its own.
+
+    CPU:1 of a ps is the worker's in the same process.
+    """
     found = _DEVICE.search(device)
-    if found and found[1] == RACK_JOB:
-        return RACK
-    return f"ps:{found[2]}" if found and found[1] == "ps" and not _OF_WORKER.search(device) else task
+    if found is None or found[1] in _JOBS_OF_WORKERS or (found[1] == "ps" and _OF_WORKER.search(device)):
+        return task
+    return f"ps:{found[2]}" if found[1] == "ps" else found[1]
 
 
 def _with_sends(spans: list[Span]) -> list[Span]:

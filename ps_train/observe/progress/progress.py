@@ -22,7 +22,6 @@ from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
-from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.variables.precision import FIRST
 from ps_train.observe.progress.loss_trend import LossTrend
 
@@ -237,13 +236,13 @@ class ProgressHook(v1.train.SessionRunHook):
         stale, waiting = counters.staleness_report(), counters.waiting_report()
         mean = stale["mean"] if stale else None
         share = waiting["share"] if waiting else None
-        adapted = {ADAPTED[name]: value for name, value in counters.shown().items()}
+        words = {gauge.word: gauge.shown(value) for gauge, value in counters.gauges.items() if gauge.word}
         rise = self._trend.rise()
-        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, rise, adapted), counters)
+        self._show(Progress(step, self._job.last_step, self.loss, *rates, mean, share, rise, words), counters)
         values = {"global_steps_per_sec": rates[0], "examples_per_sec": rates[1]}
         if self.loss is not None:
             values["loss"] = self.loss
-        values |= counters.adapted
+        values |= {gauge.key: value for gauge, value in counters.gauges.items()}
         with self._lock:
             self._pending = functools.partial(self._write, step, values, stale, waiting)
         if self._is_due(now) or step >= self._job.max_steps:

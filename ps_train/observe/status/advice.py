@@ -12,6 +12,7 @@ from typing import Any
 
 from ps_train.config.job import Job
 from ps_train.config.refusals import is_possible
+from ps_train.config.validators import SYNC_PARTS
 
 Status = Mapping[str, Any]
 
@@ -20,7 +21,7 @@ _CORES_OF_A_PS = 8
 
 def sync(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a large share of synchronisation, by its largest part."""
-    parts = {"pull": 0.0, "push": 0.0, "wait": 0.0, "update": 0.0}
+    parts = dict.fromkeys(SYNC_PARTS, 0.0)
     for found in status["step_time"].values():
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])
@@ -89,8 +90,6 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose cores are busy, with the gain of one more ps."""
     more = len(status["ps"]) + 1
     gain = gain_of_one_more_ps(status)
-    if job.ps_on_workers:
-        return f"{_one_more_ps(status, job)} shares its work"
     about = f" would give about {gain:.1f}x" if gain is not None else " shares its work"
     return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
 

@@ -1,7 +1,7 @@
 """The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it.
 
-    board = Board(job, cluster, recorder, "/models/run1")
-    board.planned(plan, topology)                   # before the first step
+    board = Board(job, cluster, recorder, "/models/run1", displays)
+    board.planned(plan)                             # before the first step
     board.read_records(0, items)                    # the heartbeat, each second, for each ps
     board.progress(progress, counters, saves=None)  # the training thread, every few seconds
     board.status(), board.history()                 # the threads of the server
@@ -27,16 +27,15 @@ from ps_train.base.lifecycle import Event, Recorder
 from ps_train.base.lifecycle import event as of_kind
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
-from ps_train.cluster.topology import FLAT, Topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
-from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
+from ps_train.observe.status.display import Displays
 from ps_train.observe.status.health import LOSS_RISE, HealthLimits, findings
 from ps_train.observe.status.measured_network import read_network
-from ps_train.observe.status.tasks import WAITING_FOR_RACK, TaskBoard
+from ps_train.observe.status.tasks import WAITING_FOR, TaskBoard
 
 log = logging.getLogger(__name__)
 
@@ -93,17 +92,17 @@ class Board:
       cluster: its tasks at the start.
       recorder: has the events and log lines.
       directory: the model directory, in which an evaluator may write.
+      displays: what features show.
 
     Attributes:
       tasks: the state of each task.
+      displays: as given.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str) -> None:
-        self._job, self._recorder = job, recorder
+    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str, displays: Displays) -> None:
+        self._job, self._recorder, self.displays = job, recorder, displays
         self._chief = str(cluster.chief)
-        self.tasks = TaskBoard(cluster, job.heartbeat_timeout_secs, recorder)
-        self._core_bytes: tuple[int, int] | None = None
-        self._num_ps = len(cluster.ps)
+        self.tasks = TaskBoard(cluster, job.heartbeat_timeout_secs, recorder, displays)
         self._limits = HealthLimits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
@@ -118,15 +117,9 @@ class Board:
         self._is_finishing = self._has_warned = False
         self._health: list[dict[str, Any]] | None = None
 
-    def planned(self, plan: Plan, topology: Topology = FLAT) -> None:
-        """Takes in the placement of the variables, and the racks if the job has some.
-
-        The bytes between the racks follow from both, where the racks of the ps are known.
-        """
+    def planned(self, plan: Plan) -> None:
+        """Takes in the placement of the variables."""
         self.tasks.planned(plan)
-        self.tasks.set_racks(topology.racks)
-        if not topology.is_flat and topology.knows_ps(self._num_ps):
-            self._core_bytes = topology.core_bytes(plan.bytes_per_ps())
 
     def finishing(self) -> None:
         """The training is over; the last checkpoint, the scores and the result are still to come."""
@@ -211,19 +204,23 @@ class Board:
             "loss_rise": None if progress is None else progress.loss_rise,
             "metrics": whole,
             "slices": _listed(self._job.eval_by, slices),
+            **{gauge.key: None for gauge in self.displays.gauges if "." not in gauge.key},
             **_of_counters(counters),
             "step_time": self.tasks.step_times(now),
             "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps(now)],
             "workers": workers,
-            "core": self._core(progress if is_current else None),
-            "stream": self.tasks.stream(now),
             "save": saves,
             "side_work": _failing(),
             "events": [vars(event) for event in _told_once(self._recorder.events())],
             "log": self._recorder.lines(),
         }
+        for key, value in self.tasks.values(found, now):
+            section, _, name = key.rpartition(".")
+            if (place := found if not section else found[section]) is not None:
+                place[name] = value
         if found["state"] == "training" or self._health is None:
-            self._health = findings(found, self._job, self._limits)
+            exempt = [rule for display in self.displays for rule in display.exempt]
+            self._health = findings(found, self._job, self._limits, exempt)
             self._warn_of_rise(self._health)
         found["health"] = self._health  # after the training the judgement of its last moment stays
         return found
@@ -255,19 +252,11 @@ class Board:
         step_secs = 1 / progress.steps_per_sec if progress is not None and progress.steps_per_sec > 0 else 0.0
         return now - at <= max(_STALL_SECS, _STALL_REPORTS * max(self._job.log_secs, step_secs))
 
-    def _core(self, progress: Progress | None) -> dict[str, Any] | None:
-        """Returns the bytes that cross from rack to rack; None where the racks of the ps are not known."""
-        if self._core_bytes is None:
-            return None
-        crossing, flat = self._core_bytes
-        rate = None if progress is None else crossing * progress.steps_per_sec
-        return {"bytes_per_step": crossing, "flat_bytes_per_step": flat, "bytes_per_sec": rate}
-
     def _state(self, workers: list[dict[str, Any]]) -> str:
         if self._is_finishing:
             return "finishing"
         own = next((worker["state"] for worker in workers if worker["task"] == self._chief), TaskState.STARTING)
-        if own == WAITING_FOR_RACK:
+        if own.startswith(WAITING_FOR):
             return "starting" if self._progress is None else "recovering"
         return _STATES.get(own, "training")
 
@@ -314,11 +303,11 @@ def _of_progress(progress: Progress | None, last: int | None, is_current: bool) 
 
 def _of_counters(counters: RunCounterValues | None) -> dict[str, Any]:
     if counters is None:
-        return dict.fromkeys(("skipped", "dropped", *ADAPTED, "staleness", "waiting"))
+        return dict.fromkeys(("skipped", "dropped", "staleness", "waiting"))
     return {
         "skipped": int(counters.skipped),
         "dropped": int(counters.dropped),
-        **{name: counters.shown().get(name) for name in ADAPTED},
+        **counters.shown(),
         "staleness": counters.staleness_report(),
         "waiting": counters.waiting_report(),
     }

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ps_train.config.job import Job
-from ps_train.config.validators import parse_limits
-from ps_train.engine.updates.following.adaptation import SYNC_PARTS, SYNC_SHARE
+from ps_train.config.validators import SYNC_PARTS, SYNC_SHARE, parse_limits
 from ps_train.observe.status import advice
 
 Status = Mapping[str, Any]
@@ -74,12 +73,20 @@ class HealthLimits:
         return cls(parse_limits(text))
 
 
-def findings(status: Status, job: Job, limits: HealthLimits) -> list[dict[str, Any]]:
-    """Returns one finding for each rule, or for each task of a rule that warns, and one for each failing side work."""
+def findings(status: Status, job: Job, limits: HealthLimits, exempt: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Returns one finding for each rule, or for each task of a rule that warns, and one for each failing side work.
+
+    Args:
+      status: the status of the job.
+      job: has the settings that advice names.
+      limits: where they differ from the rules' own.
+      exempt: names of rules that say nothing of the job.
+    """
     found: list[dict[str, Any]] = []
     for rule in RULES:
         limit = limits.values.get(rule.name, rule.limit_of(status))
-        values = list(rule.measure(status, job)) if (status.get("step") or 0) >= _ENOUGH_STEPS else []
+        is_judged = (status.get("step") or 0) >= _ENOUGH_STEPS and rule.name not in exempt
+        values = list(rule.measure(status, job)) if is_judged else []
         over: list[Measured] = [(task, value) for task, value in values if value is not None and value > limit]
         known = [(task, value) for task, value in values if value is not None]
         worst: Measured = max(known, key=lambda measured: measured[1]) if known else ("", None)
@@ -189,8 +196,6 @@ def _staleness_per_worker(status: Status, job: Job) -> Iterable[Measured]:
 
 
 def _ps_cpu(status: Status, job: Job) -> Iterable[Measured]:
-    if job.ps_on_workers:  # the process computes, too
-        return [("", None)]
     return [(ps["task"], ps["cpu"] / ps["cores"] if ps["cpu"] is not None and ps["cores"] else None)
             for ps in status["ps"]]  # fmt: skip
 

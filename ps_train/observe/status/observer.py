@@ -1,6 +1,6 @@
 """The chief's observer: it keeps the board, serves the status page, and writes the report at the end.
 
-    observer = JobObserver(job, cluster, recorder, directory)
+    observer = JobObserver(job, cluster, recorder, directory, displays)
     observer.watch(heartbeat)
     observer.start(console)                          # prints the address of the page
     observer.board.progress(progress, counters, saves)
@@ -30,6 +30,7 @@ from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.observe.status import prometheus
 from ps_train.observe.status.board import Board
+from ps_train.observe.status.display import Displays
 from ps_train.observe.status.launcher_events import LauncherEvents
 from ps_train.observe.status.page import csp, json_of, page
 
@@ -52,6 +53,7 @@ class JobObserver:
       cluster: its tasks.
       recorder: events and log lines.
       directory: the model directory.
+      displays: what features show.
 
     Attributes:
       board: the state of the job.
@@ -61,9 +63,9 @@ class JobObserver:
       ConfigError: the port of the page cannot be opened.
     """
 
-    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str) -> None:
+    def __init__(self, job: Job, cluster: Cluster, recorder: Recorder, directory: str, displays: Displays) -> None:
         self._job, self.report = job, os.path.join(directory, _REPORT)
-        self.board = Board(job, cluster, recorder, directory)
+        self.board = Board(job, cluster, recorder, directory, displays)
         self._launcher = LauncherEvents(recorder)
         self._server: HttpServer | None = None
         self._lock, self._is_over = threading.Lock(), False
@@ -112,7 +114,7 @@ class JobObserver:
         self.board.end(state, cause)
         self._ended.set()
         try:
-            write_whole(self.report, page(self.board.status(), self.board.history()))
+            write_whole(self.report, page(self.board.displays, self.board.status(), self.board.history()))
         except Exception as error:
             log.warning("%s could not be written: %s", self.report, headline(error))
             log.debug("the report", exc_info=True)
@@ -142,10 +144,10 @@ class JobObserver:
 
     def _routes(self) -> dict[str, Route]:
         return {
-            "/": lambda: ("text/html; charset=utf-8", page()),
+            "/": lambda: ("text/html; charset=utf-8", page(self.board.displays)),
             "/api/status": self._status,
             "/api/history": self._history,
             "/api/end": self._end,
-            "/metrics": lambda: (prometheus.CONTENT_TYPE, prometheus.text(self.board.status())),
+            "/metrics": lambda: (prometheus.CONTENT_TYPE, prometheus.text(self.board.status(), self.board.displays)),
             "/healthz": lambda: ("text/plain; charset=utf-8", "ok\n"),
         }

@@ -15,20 +15,26 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ps_train.observe.status.display import Displays
+
 _STYLE, _SCRIPT = ("page.css",), ("text.js", "charts.js", "bars.js", "sections.js", "history.js", "page.js")
 
 
-def page(status: Mapping[str, Any] | None = None, history: Mapping[str, Any] | None = None) -> str:
+def page(displays: Displays, status: Mapping[str, Any] | None = None, history: Mapping[str, Any] | None = None) -> str:
     """Returns the page.
 
     Args:
+      displays: what features show.
       status: the answer of /api/status to show as a report of an ended job; None for a page that asks the server.
       history: the answer of /api/history for the report.
     """
     parts = {"style": _read(*_STYLE), "script": _read(*_SCRIPT)}
     parts["policy"] = _policy("'self'" if status is None else "'none'")
     parts["data"] = "" if status is None else _embedded({"status": status, "history": history or {}})
-    return re.sub("@(policy|style|data|script)@", lambda found: parts[found[1]], _read("page.html"))
+    parts["displays"] = _embedded(displays.described())
+    labels = [column.label for display in displays for column in display.columns]
+    parts["columns"] = "".join(f'<th scope="col">{label}</th>' for label in labels)
+    return re.sub("@(policy|style|data|displays|columns|script)@", lambda found: parts[found[1]], _read("page.html"))
 
 
 def read_report(text: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The status of a job in Prometheus' text format, version 0.0.4.
 
-text(status)          # "# TYPE ps_train_global_step gauge", "ps_train_global_step 1200.0" and so on, in lines
+text(status, displays)          # "# TYPE ps_train_global_step gauge", "ps_train_global_step 1200.0" and so on, in lines
 
 The format: https://github.com/prometheus/docs, "Exposition formats".
 """
@@ -10,10 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ps_train.base.gauge import Gauge, Sample
+from ps_train.observe.status.display import Displays
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-Sample = tuple[Mapping[str, str], Any]
-"""Labels and a value; a value of None is left out."""
+_GAUGES = (
+    Gauge("step", "global_step", "Global step."),
+    Gauge("max_steps", "max_steps", "Global step at which the job ends."),
+    Gauge("loss", "loss", "Loss of the newest step of the chief."),
+    Gauge("steps_per_sec", "steps_per_second", "Global steps per second."),
+    Gauge("examples_per_sec", "examples_per_second", "Examples per second of all workers."),
+    Gauge("skipped", "skipped_gradients_total", "Gradients that were not finite."),
+    Gauge("dropped", "dropped_gradients_total", "Gradients that came too late."),
+    Gauge("staleness.p95", "staleness_p95", "95th percentile of the staleness."),
+    Gauge("staleness.conflict_rate", "conflict_rate", "Share of updates with any staleness."),
+    Gauge("waiting.share", "waiting_share", "Share of the time spent waiting for other workers."),
+)
+"""Those of every job."""
 
 _TASK_VALUES = {
     "cpu": ("cpu_cores", "Cores in use."),
@@ -28,45 +42,25 @@ _TASK_VALUES = {
 _OF_A_PS = ("variable_bytes",)
 
 
-def text(status: Mapping[str, Any]) -> str:
-    """Returns the content of /metrics for a status as `Board.status` gives it."""
+def text(status: Mapping[str, Any], displays: Displays) -> str:
+    """Returns the content of /metrics for a status as `Board.status` gives it, with what features show."""
     lines: list[str] = []
-    for name, kind, help, samples in _families(status):
+    for name, kind, help, samples in _families(status, displays):
         shown = [f"ps_train_{name}{_labels(labels)} {float(value)!r}" for labels, value in samples if value is not None]
         if shown:
             lines += [f"# HELP ps_train_{name} {help}", f"# TYPE ps_train_{name} {kind}", *shown]
     return "\n".join(lines) + "\n"
 
 
-def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[Sample]]]:
+def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, str, str, list[Sample]]]:
     job = status["job"]
     info = {"model": job["model"], "update": job["update"], "version": job["ps_train"]}
     yield "job_info", "gauge", "The job; always 1.", [(info, 1)]
     yield "state", "gauge", "1 for the present state of the job.", [({"state": status["state"]}, 1)]
-    for name, key, kind, help in (
-        ("global_step", "step", "gauge", "Global step."),
-        ("max_steps", "max_steps", "gauge", "Global step at which the job ends."),
-        ("loss", "loss", "gauge", "Loss of the newest step of the chief."),
-        ("steps_per_second", "steps_per_sec", "gauge", "Global steps per second."),
-        ("examples_per_second", "examples_per_sec", "gauge", "Examples per second of all workers."),
-        ("batch_size", "batch_size", "gauge", "Examples in a batch, where the size follows the network."),
-        ("max_steps_ahead", "max_steps_ahead", "gauge", "Lead of workers, where it follows the stragglers."),
-        ("backup_workers", "backup_workers", "gauge", "Backup workers, where they follow the stragglers."),
-        ("skipped_gradients_total", "skipped", "counter", "Gradients that were not finite."),
-        ("dropped_gradients_total", "dropped", "counter", "Gradients that came too late."),
-    ):
-        yield name, kind, help, [({}, status[key])]
-    codec = status["push_codec"]
-    yield (
-        "push_codec",
-        "gauge",
-        "1 for the present codec of pushes, where it follows the network.",
-        [({"codec": codec}, 1 if codec else None)],
-    )
-    stale, waiting = status["staleness"] or {}, status["waiting"] or {}
-    yield "staleness_p95", "gauge", "95th percentile of the staleness.", [({}, stale.get("p95"))]
-    yield "conflict_rate", "gauge", "Share of updates with any staleness.", [({}, stale.get("conflict_rate"))]
-    yield "waiting_share", "gauge", "Share of the time spent waiting for other workers.", [({}, waiting.get("share"))]
+    for gauge in (*_GAUGES, *displays.gauges):
+        if gauge.metric and (value := gauge.of(status)) is not None:
+            kind = "counter" if gauge.metric.endswith("_total") else "gauge"
+            yield gauge.metric, kind, gauge.help, [*gauge.samples(value)]
     metrics: list[Sample] = [({"name": name}, value) for name, value in status["metrics"].items()]
     slices = status["slices"] or {"field": "", "rows": []}
     of_slices: list[Sample] = [
@@ -76,27 +70,17 @@ def _families(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[S
     ]
     yield "metric", "gauge", "Newest metrics of an evaluation.", metrics
     yield "slice_metric", "gauge", "Newest metrics of the examples with a value of a field.", of_slices
-    stream: dict[str, Any] = status["stream"] or {"partitions": []}
-    lags: list[Sample] = [
-        ({"partition": str(one["partition"]), "unit": stream["unit"]}, one["lag"]) for one in stream["partitions"]
-    ]
-    yield "partition_lag", "gauge", "What is left to read of a partition of data without an end.", lags
-    yield "lag_growth", "gauge", "What arrived over what was read in the last minute.", [({}, stream.get("growth"))]
-    help = "Rows that came after the cut of their event time."
-    yield "late_rows_total", "counter", help, [({}, stream.get("late_rows"))]
-    help = "Event time of the next checkpoint by event time, since 1970."
-    yield "next_cut_timestamp_seconds", "gauge", help, [({}, stream.get("next_cut"))]
-    yield from _families_of_tasks(status)
+    yield from _families_of_tasks(status, displays)
 
 
-def _families_of_tasks(status: Mapping[str, Any]) -> Iterable[tuple[str, str, str, list[Sample]]]:
+def _families_of_tasks(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, str, str, list[Sample]]]:
     tasks = [*status["ps"], *status["workers"]]
-    on_workers = {worker["ps"] for worker in status["workers"]}
+    in_workers = {gauge.of(worker) for gauge in displays.processes for worker in status["workers"]}
     up = [({"task": task["task"], "state": task["state"]}, 1) for task in tasks]
     yield "task_state", "gauge", "1 for the present state of a task.", list(up)
     for key, (name, help) in _TASK_VALUES.items():
-        # A process that is a ps and a worker is counted once.
-        shown = tasks if key in _OF_A_PS else [task for task in tasks if task["task"] not in on_workers]
+        # A process of two tasks is counted once.
+        shown = tasks if key in _OF_A_PS else [task for task in tasks if task["task"] not in in_workers]
         yield name, "gauge", help, [({"task": task["task"]}, task.get(key)) for task in shown]
     parts: list[Sample] = [
         ({"task": task, "part": part}, secs)

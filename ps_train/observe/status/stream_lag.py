@@ -1,8 +1,7 @@
-"""Lag of data without an end: what is left to read of each partition, whether it grows, and cuts by event time.
+"""Lag of data without an end: what is left to read of each partition, and whether it grows.
 
     lag = StreamLag()
     lag.update("worker:0", {"0": (1200.0, 8000.0)}, now)    # left to read, and read so far by this worker
-    lag.update_cuts("worker:0", late_rows=3, next_cut_ms=1_795_737_600_000)
     lag.read(now)       # {"lag": 1200.0, "unit": "rows", "growth": 0.9, "partitions": [{"partition": 0, ...}], ...}
 
 The worker of a partition measures both in the unit of the source.  What arrives is what is read, and the change of what
@@ -11,9 +10,15 @@ is left.  A job keeps up with its source if it reads as fast as that.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from ps_train.base.errors import shown
+from ps_train.base.gauge import Gauge, Sample
+from ps_train.base.untrusted import UntrustedError, is_of
+from ps_train.observe.status.display import Display
 
 _WINDOW_SECS = 60.0
 _SMALL_SECS = 10.0
@@ -22,20 +27,50 @@ _SMALL_SECS = 10.0
 _SILENT_SECS = 30.0
 
 
-class StreamLag:
+def _lags(stream: Mapping[str, Any]) -> Iterable[Sample]:
+    return [({"partition": str(one["partition"]), "unit": stream["unit"]}, one["lag"]) for one in stream["partitions"]]
+
+
+class StreamLag(Display):
     """The lag of all partitions, from the measurements of the workers that read them."""
+
+    gauges = (
+        Gauge(
+            "stream",
+            "partition_lag",
+            "What is left to read of a partition of data without an end.",
+            samples=_lags,
+        ),
+        Gauge("stream.growth", "lag_growth", "What arrived over what was read in the last minute."),
+    )
 
     def __init__(self) -> None:
         self._lags: dict[str, tuple[str, float, float]] = {}  # task, lag and time of the newest measurement
         self._read: dict[tuple[str, str], float] = {}
         self._arrived = self._used = 0.0
         self._samples: deque[tuple[float, float, float]] = deque()
-        self._late_of: dict[str, float] = {}
-        self._late: float | None = None
-        self._next_cut: float | None = None
-        self.unit = "rows"
+        self._unit = "rows"
 
-    def update(self, task: str, partitions: Mapping[str, tuple[float, float]], now: float) -> None:
+    def measured(self, task: str, record: Mapping[str, Any]) -> None:
+        """Takes in `lag`, for each partition what is left to read and what was read, and `lag_unit`."""
+        lags, unit = record.get("lag") or {}, record.get("lag_unit") or "rows"
+        if not is_of("dict[str, list[float]]", lags):
+            raise UntrustedError(f"its lag is {shown(lags)}")
+        for partition, values in lags.items():
+            is_number = partition.isascii() and partition.isdigit() and len(partition) < 10
+            if not is_number or len(values) != 2 or min(values) < 0:
+                raise UntrustedError(f"it has the lag {shown({partition: values})}")
+        if not isinstance(unit, str):
+            raise UntrustedError(f"it has the unit {shown(unit)}")
+        if lags:
+            self._unit = unit
+            self.update(task, lags, time.monotonic())
+
+    def values(self, status: Mapping[str, Any], now: float) -> Mapping[str, Any]:
+        """Returns the section `stream`."""
+        return {"stream": self.read(now)}
+
+    def update(self, task: str, partitions: Mapping[str, Sequence[float]], now: float) -> None:
         """Takes in the partitions of a worker: what is left to read, and what the worker has read since its start."""
         for partition, (lag, used) in partitions.items():
             before, known = self._read.get((task, partition)), self._lags.get(partition)
@@ -50,19 +85,11 @@ class StreamLag:
             while len(self._samples) > 2 and self._samples[1][0] <= now - _WINDOW_SECS:
                 self._samples.popleft()
 
-    def update_cuts(self, task: str, late_rows: float, next_cut_ms: float) -> None:
-        """Takes in the late rows of a worker since its start, and the next cut by event time; 0: none is chosen."""
-        before = self._late_of.get(task, 0.0)
-        self._late = (self._late or 0.0) + (late_rows - before if late_rows >= before else late_rows)
-        self._late_of[task] = late_rows
-        self._next_cut = next_cut_ms / 1000 or self._next_cut
-
     def read(self, now: float) -> dict[str, Any] | None:
         """Returns the lag of the partitions and its growth; None where no worker reads such data.
 
         The growth is what arrived over what was read in the last minute: above 1 the lag grows.  It is at most 1 for a
-        small lag, and None while it is not known, such as where no worker reads.  `late_rows` and `next_cut`, in
-        seconds since 1970, are None without cuts by event time.
+        small lag, and None while it is not known, such as where no worker reads.
         """
         if not self._lags:
             return None
@@ -73,10 +100,8 @@ class StreamLag:
         ]
         return {
             "lag": total,
-            "unit": self.unit,
+            "unit": self._unit,
             "growth": self._growth(total, now),
-            "late_rows": self._late,
-            "next_cut": self._next_cut,
             "partitions": partitions,
         }
 

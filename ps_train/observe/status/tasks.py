@@ -1,6 +1,6 @@
 """The tasks of a job as their heartbeats show them, for the status page.
 
-tasks = TaskBoard(cluster, lost_secs=10, recorder=recorder)
+tasks = TaskBoard(cluster, lost_secs=10, recorder=recorder, displays=displays)
 tasks.planned(plan)
 tasks.read_records(0, items, time.monotonic())
 tasks.workers(time.monotonic()), tasks.ps()
@@ -20,17 +20,10 @@ from ps_train.base.untrusted import UntrustedError, parse_json
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.ps_liveness import PsLiveness
-from ps_train.cluster.membership.records import (
-    TELEMETRY,
-    Aggregator,
-    TaskState,
-    TaskStatus,
-    aggregator_key,
-    task_statuses,
-)
+from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
 from ps_train.engine.variables.plan import Plan, make_plan
-from ps_train.observe.status.stream_lag import StreamLag
+from ps_train.observe.status.display import Displays
 
 _GONE = (TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT)
 _MEASURED = ("cpu", "sent_bytes_per_sec", "received_bytes_per_sec")
@@ -39,8 +32,8 @@ _RECORDED = ("cores", "rss_bytes", "memory_limit_bytes")
 ENDED = "ended"
 """The state of each task of a job that has ended, unless it was lost or had left before."""
 
-WAITING_FOR_RACK = "waiting for the rack"
-"""The state of a worker that has no session because its rack has no aggregator that is ready."""
+WAITING_FOR = "waiting for "
+"""The begin of the state of a task that waits for something before it trains; see `Display.waits_for`."""
 
 FRESH_SECS = 5.0
 """Seconds for which the measurements of a task hold.  It sends them twice a second while it lives."""
@@ -53,23 +46,21 @@ class TaskBoard:
       cluster: the tasks at the start.
       lost_secs: seconds of silence after which a worker counts as lost.
       recorder: gets the events that other tasks send.
+      displays: what features show of tasks.
 
     Attributes:
       num_ps: number of ps at the start, and `num_workers` that of the training tasks.
     """
 
-    def __init__(self, cluster: Cluster, lost_secs: float, recorder: Recorder) -> None:
-        self._cluster, self._lost_secs, self._recorder = cluster, lost_secs, recorder
+    def __init__(self, cluster: Cluster, lost_secs: float, recorder: Recorder, displays: Displays) -> None:
+        self._cluster, self._lost_secs, self._recorder, self._displays = cluster, lost_secs, recorder, displays
         self._plan = make_plan([], len(cluster.ps))
         self._statuses: dict[str, TaskStatus] = {}
         self._telemetry: dict[str, Mapping[str, Any]] = {}
         self._rates: dict[str, Rates] = {}
         self._measured: dict[str, dict[str, float | None]] = {}
-        self._stream = StreamLag()
         self._silent_ps: Callable[[], Sequence[str]] = list
         self._known: set[tuple[str, str, int]] = set()
-        self._racks: dict[str, str] = {}
-        self._aggregators: dict[str, Aggregator] = {}
         self._tracker, self._heard, self._lock = LivenessTracker(), LivenessTracker(), threading.Lock()
         self._read_at: float | None = None
         self._has_ended = False
@@ -92,11 +83,6 @@ class TaskBoard:
             if index == 0:
                 self._read_workers(items, now)
 
-    def set_racks(self, racks: Mapping[str, str]) -> None:
-        """Takes in the rack of each task."""
-        with self._lock:
-            self._racks = dict(racks)
-
     def end(self) -> None:
         """Takes in the end of the job: no task reports any more."""
         with self._lock:
@@ -106,9 +92,8 @@ class TaskBoard:
         if self._read_at is not None and now - self._read_at > FRESH_SECS:
             self._tracker.extend(now - self._read_at)  # ps 0 was silent: its silence is not the workers'
         self._read_at = now
-        for key, text in items.items():
-            if key.startswith(aggregator_key("")):
-                self._aggregators[key.removeprefix(aggregator_key(""))] = Aggregator.from_json(text)
+        for display in self._displays:
+            display.read_records(items)
         for status in task_statuses(items):
             self._update(status, now)
 
@@ -132,14 +117,11 @@ class TaskBoard:
         """Takes in the telemetry of a task; ignores one of another form."""
         try:
             record = checked_telemetry(record)
+            for display in self._displays:
+                display.measured(task, record)
             self._measured[task] = self._rates.setdefault(task, Rates()).update(record)
             self._telemetry[task] = record
             self._heard.silent_secs(f"telemetry of {task}", record["uptime"], now)
-            if record.get("lag"):
-                self._stream.unit = record["lag_unit"]
-                self._stream.update(task, record["lag"], time.monotonic())
-                if "next_cut_ms" in record:
-                    self._stream.update_cuts(task, record.get("late_rows", 0), record["next_cut_ms"])
             found = [from_age(each, time.time()) for each in record.get("events", ())]
         except (KeyError, TypeError, ValueError):
             return
@@ -165,10 +147,11 @@ class TaskBoard:
             found = {task: self._telemetry[task].get("step_time") for task in reporting}
         return {task: parts for task, parts in found.items() if isinstance(parts, Mapping)}
 
-    def stream(self, now: float) -> dict[str, Any] | None:
-        """Returns the lag of data without an end at `now` seconds of a monotonic clock; None for other data."""
+    def values(self, status: Mapping[str, Any], now: float) -> list[tuple[str, Any]]:
+        """Returns the values of displays by their keys, for a status at `now` seconds of a monotonic clock."""
         with self._lock:
-            return self._stream.read(math.inf if self._has_ended else now)
+            at = math.inf if self._has_ended else now
+            return [pair for display in self._displays for pair in display.values(status, at).items()]
 
     def ps(self, now: float) -> list[dict[str, Any]]:
         """Returns the present state of each ps, at `now` seconds of a monotonic clock."""
@@ -211,51 +194,42 @@ class TaskBoard:
 
     def _of_worker(self, task: str, now: float, seen_at: float) -> dict[str, Any]:
         status = self._statuses.get(task)
-        rack = self._racks.get(task) or (status.rack if status is not None else "")
         age = None if status is None or self._has_ended else self._heard.silent_secs(task, status.sign_of_life, now)
-        state = "absent" if status is None else self._state_of(status, rack, seen_at)
+        state = "absent" if status is None else self._state_of(status, seen_at)
         reports = state != "lost" and self._reports(task, now)
         measured = self._measured[task] if reports else {}
-        return {
+        found = {
             "task": task,
             "location": status.location() if status is not None else task,
             "state": state,
             "heartbeat_age_secs": age,
             "is_chief": task == str(self._cluster.chief),
-            "ps": self._hosted_ps(task),
-            "rack": rack or None,
-            "is_aggregator": self._is_aggregator(status, rack) and state not in ("lost", TaskState.LEFT, ENDED),
             **self._usage(task, now if reports else None),
             "steps": self._telemetry[task].get("steps") if reports else None,
             "steps_per_sec": measured.get("steps_per_sec"),
             "examples_per_sec": measured.get("examples_per_sec"),
         }
+        for display in self._displays:
+            found |= display.of_worker(task, status, state)
+        return found
 
-    def _state_of(self, status: TaskStatus, rack: str, seen_at: float) -> str:
-        silent_secs = self._tracker.silent_secs(status.task, status.sign_of_life, seen_at)
-        if silent_secs > self._lost_secs and status.state not in _GONE:
+    def _state_of(self, status: TaskStatus, seen_at: float) -> str:
+        if not self._lives(status, seen_at) and status.state not in _GONE:
             return "lost"
         if self._has_ended:
             return str(status.state) if status.state == TaskState.LEFT else ENDED
-        is_waiting = rack and status.state in (TaskState.STARTING, TaskState.RECOVERING)
-        return WAITING_FOR_RACK if is_waiting and not self._has_aggregator(rack, seen_at) else str(status.state)
+        if status.state in (TaskState.STARTING, TaskState.RECOVERING):
+            for display in self._displays:
+                if awaited := display.waits_for(status, lambda task: self._living(task, seen_at)):
+                    return WAITING_FOR + awaited
+        return str(status.state)
 
-    def _has_aggregator(self, rack: str, seen_at: float) -> bool:
-        """Returns whether the workers of a rack can meet: its aggregator lives and has let them in."""
-        role = self._aggregators.get(rack)
-        status = self._statuses.get(role.task) if role is not None and role.is_ready else None
-        if status is None or not self._is_aggregator(status, rack):
-            return False
+    def _lives(self, status: TaskStatus, seen_at: float) -> bool:
         return self._tracker.silent_secs(status.task, status.sign_of_life, seen_at) <= self._lost_secs
 
-    def _is_aggregator(self, status: TaskStatus | None, rack: str) -> bool:
-        role = self._aggregators.get(rack)
-        return role is not None and status is not None and role.process_id == status.process_id
-
-    def _hosted_ps(self, task: str) -> str | None:
-        """Returns the ps that is in the process of a worker; None where the ps are processes of their own."""
-        hosts = [str(host) for host in self._cluster.ps_tasks]
-        return f"ps:{hosts.index(task)}" if task in hosts else None
+    def _living(self, task: str, seen_at: float) -> TaskStatus | None:
+        status = self._statuses.get(task)
+        return status if status is not None and self._lives(status, seen_at) else None
 
     def _usage(self, task: str, now: float | None) -> dict[str, Any]:
         """Returns the resources that a task uses at `now`; None for a task that does not report then."""

@@ -8,12 +8,17 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import SaveError
+from ps_train.base.errors import SaveError, shown
+from ps_train.base.gauge import Gauge
+from ps_train.base.untrusted import UntrustedError, is_of
 from ps_train.data.unbounded.event_times import shown_time, window_end
 from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
+from ps_train.observe.status.display import Display
 from ps_train.training.duties.duty import Duty, Setting, Start
 from ps_train.training.duties.progressing import Progressing
 from ps_train.training.duties.saving import Saving
@@ -22,6 +27,47 @@ from ps_train.training.loop.event_gate import EventGate
 log = logging.getLogger(__name__)
 
 _RETRY_SECS = 5.0
+
+
+class CutDisplay(Display):
+    """What the status page shows of cuts beside the lag: the late rows of all workers, and the next cut."""
+
+    gauges = (
+        Gauge(
+            key="stream.next_cut",
+            metric="next_cut_timestamp_seconds",
+            help="Event time of the next checkpoint by event time, since 1970.",
+            label="Next cut",
+            text="{stream.next_cut|utc}",
+        ),
+        Gauge(
+            key="stream.late_rows",
+            metric="late_rows_total",
+            help="Rows that came after the cut of their event time.",
+            label="Late rows",
+        ),
+    )
+
+    def __init__(self) -> None:
+        self._late_of: dict[str, float] = {}
+        self._late: float | None = None
+        self._next_cut: float | None = None
+
+    def measured(self, task: str, record: Mapping[str, Any]) -> None:
+        """Takes in the late rows of a worker since its start, and the next cut in ms; 0: none is chosen."""
+        if "next_cut_ms" not in record:
+            return
+        found = {"late_rows": record.get("late_rows", 0), "next_cut_ms": record["next_cut_ms"]}
+        if not is_of("dict[str, float]", found) or min(found.values()) < 0:
+            raise UntrustedError(f"it has the cuts {shown(found)}")
+        late, before = found["late_rows"], self._late_of.get(task, 0.0)
+        self._late = (self._late or 0.0) + (late - before if late >= before else late)
+        self._late_of[task] = late
+        self._next_cut = found["next_cut_ms"] / 1000 or self._next_cut
+
+    def values(self, status: Mapping[str, Any], now: float) -> Mapping[str, Any]:
+        """Returns both, the cut in seconds since 1970; None without cuts."""
+        return {"stream.late_rows": self._late, "stream.next_cut": self._next_cut}
 
 
 class EventCuts(Duty):

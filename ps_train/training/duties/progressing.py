@@ -22,9 +22,8 @@ from ps_train.training.joining.join import JoinedAsChief
 
 
 def counted(setting: Setting) -> dict[str, Any]:
-    """Returns tensors with the present counters of the run, and with the values that follow measurements."""
-    adapted = {value.name: value.newest() for value in setting.step.adapted}
-    return counter_tensors(setting.step.ps.counters) | ({"adapted": adapted} if adapted else {})
+    """Returns tensors with the present counters of the run, and with the values that parts of the step show."""
+    return {**counter_tensors(setting.step.ps.counters), "gauges": setting.step.gauges()}
 
 
 class Progressing(Duty):

@@ -26,19 +26,16 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError, UnreachableError
 from ps_train.cluster.addresses.cluster import Address
-from ps_train.cluster.membership import records
 from ps_train.cluster.membership.connect import NotReadyError, check_reachable
 from ps_train.cluster.membership.kv_store import KeyValueStore, cause_of
 from ps_train.cluster.membership.rack_peers import RackPeers
-from ps_train.cluster.membership.records import Aggregator
-from ps_train.cluster.membership.succession import NextAction
+from ps_train.cluster.membership.succession import Aggregator, NextAction, aggregator_key
 from ps_train.cluster.sessions.abandonable import BackgroundTask
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
-from ps_train.cluster.sessions.rack_server import start_rack_server
+from ps_train.cluster.sessions.rack_server import RACK_JOB, start_rack_server
 from ps_train.cluster.topology import rack_port_of
 from ps_train.config.job import Job
 from ps_train.engine.racks.rack_ops import RackOps
-from ps_train.observe.profile.step_parts import RACK
 from ps_train.training.duties.duty import Setting
 from ps_train.training.duties.rounds import was_removed
 
@@ -165,7 +162,7 @@ class RackMember:
         if self._server is None:
             self._server = start_rack_server(self._host, self._port, self._job)
         role = Aggregator(self._task, self._process_id, str(self._server[1]), uuid.uuid4().hex)
-        if self._store.compare_and_set(records.aggregator_key(self._rack), before, role.to_json()) != before:
+        if self._store.compare_and_set(aggregator_key(self._rack), before, role.to_json()) != before:
             return None
         former = Aggregator.from_json(before).task if before else ""
         self._lost = former if former != self._task else ""
@@ -186,7 +183,7 @@ class RackMember:
         for task in self._peers.gone(self._lost):  # no round waits for them until they make a step again
             leave_rack(session, ops, self._workers.index(task))
         ready = dataclasses.replace(link.role, is_ready=True)
-        key = records.aggregator_key(self._rack)
+        key = aggregator_key(self._rack)
         if self._store.compare_and_set(key, link.role.to_json(), ready.to_json()) != link.role.to_json():
             raise tf.errors.AbortedError(None, None, f"another worker has taken the role of rack {self._rack}")
         self._peers.set_role(ready.to_json())
@@ -210,7 +207,7 @@ class RackMember:
 
     def targets(self) -> dict[str, str]:
         """Returns the TensorFlow target of the session's aggregator by the name of its place in a trace."""
-        return {} if self._link is None else {RACK: self._link.address.target}
+        return {} if self._link is None else {RACK_JOB: self._link.address.target}
 
     def _end_session(self) -> None:
         self._link = self._relay = self._remove = None

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.label_values import LabelValuesHook
+from ps_train.engine.step.parts.following import FollowingPart
 from ps_train.engine.updates.following.adaptation import AdaptationHook
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.observe.profile.profile import Profile
@@ -85,7 +86,7 @@ class Adapting(Duty):
     """Values that follow measurements, which the chief changes."""
 
     def __init__(self, setting: Setting, fetches: StepFetches, profile: Profile) -> None:
-        values, step = setting.step.adapted, setting.step.ps.global_step
+        values, step = [part.adapted for part in setting.step.parts.of(FollowingPart)], setting.step.ps.global_step
         self.hooks = [AdaptationHook(values, step, fetches.args().fetches, profile.tracer)] if values else []
 
 

@@ -25,6 +25,9 @@ from ps_train.training.joining.told_by_chief import told_by_chief
 
 log = logging.getLogger(__name__)
 
+_TOPOLOGY = "topology"
+"""Key of the rack of each task.  The chief writes it, and the other workers compare it with theirs."""
+
 
 def found_racks(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Topology:
     """Returns the racks of all workers; without a `rack_file` it waits until each has told its rack.
@@ -44,8 +47,8 @@ def found_racks(prepared: Prepared, stores: Sequence[KeyValueStore]) -> Topology
 
     def read() -> Topology:
         items = patient(stores[0].items)
-        if records.TOPOLOGY in items:
-            found = {task: str(rack) for task, rack in read_object(items[records.TOPOLOGY]).items()}
+        if _TOPOLOGY in items:
+            found = {task: str(rack) for task, rack in read_object(items[_TOPOLOGY]).items()}
         else:
             found = {status.task: status.rack for status in task_statuses(items) if status.rack}
         missing = [task for task in tasks if task not in found]
@@ -87,10 +90,10 @@ def confirm_racks(prepared: Prepared, topology: Topology, store: KeyValueStore) 
         return
     own = {task: rack for task, rack in topology.racks.items() if not task.startswith("ps:")}
     if prepared.is_chief:
-        text = store.compare_and_set(records.TOPOLOGY, "", json.dumps(own)) or json.dumps(own)
+        text = store.compare_and_set(_TOPOLOGY, "", json.dumps(own)) or json.dumps(own)
     else:
         timeout_secs = prepared.job.startup_timeout_secs
-        text = told_by_chief(store, records.TOPOLOGY, "told the racks", prepared.cluster, timeout_secs)
+        text = told_by_chief(store, _TOPOLOGY, "told the racks", prepared.cluster, timeout_secs)
     found = diff_configs(read_object(text), own, "the job", "this task")
     if found:
         raise RefusedError(f"the racks of the workers are not the same in all tasks: {'; '.join(found)}.")

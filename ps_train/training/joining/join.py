@@ -29,6 +29,7 @@ from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import status_of
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.config.job import Job
+from ps_train.observe.status.display import Displays
 from ps_train.observe.status.observer import JobObserver
 from ps_train.training.joining.model_directory import ModelDirectory
 from ps_train.training.joining.prepare import Prepared
@@ -90,19 +91,20 @@ def join_as_worker(prepared: Prepared) -> Iterator[Joined]:
 
 
 @contextlib.contextmanager
-def join_as_chief(prepared: Prepared, directory: ModelDirectory) -> Iterator[JoinedAsChief]:
+def join_as_chief(prepared: Prepared, directory: ModelDirectory, displays: Displays) -> Iterator[JoinedAsChief]:
     """Joins the job as the chief for the body.
 
     Args:
       prepared: this task.
       directory: the model directory, which it holds.
+      displays: what features show on the status page.
 
     Raises:
       ConfigError: the port of the status page cannot be opened.
       UnreachableError, RefusedError: as for another worker; or the ps serve another job.
     """
     job, cluster, recorder = prepared.job, prepared.cluster, attach(Recorder(prepared.job.events_json))
-    observer = JobObserver(job, cluster, recorder, directory.path)
+    observer = JobObserver(job, cluster, recorder, directory.path, displays)
     resolver, stores, lease, telemetry = _connect(prepared, recorder)
     _when_answered(lambda: _describe(stores[0], prepared.description, str(prepared.task)), stores[0], job)
     membership = MembershipMonitor(job, cluster, time.monotonic())

@@ -12,6 +12,7 @@ without rows leaves the rounds and comes back when there are some.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import math
 import time
@@ -39,6 +40,9 @@ log = logging.getLogger(__name__)
 
 _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 """Seconds for rows to arrive before a replica leaves the rounds; others may wait for it."""
+
+_MOST_LAGS = 64
+"""Partitions in a record of telemetry, those with the largest lag: a record stays small."""
 
 
 class PartitionClient(OwnershipClient):
@@ -94,8 +98,12 @@ class PartitionClient(OwnershipClient):
         )
 
     def measured(self) -> dict[str, Any]:
-        """Returns how much is left to read of the partitions of this worker, for its telemetry."""
-        lags = {str(one): list(values) for one, values in self._ahead.lags.items()}
+        """Returns how much is left to read of the partitions of this worker, and what its gate has measured.
+
+        `lag` has what is left to read and what was read of each.
+        """
+        largest = heapq.nlargest(_MOST_LAGS, self._ahead.lags.items(), key=lambda one: one[1][0])
+        lags = {str(partition): list(values) for partition, values in largest}
         return {"lag": lags, "lag_unit": self._lag_unit, **self._gate.measured()}
 
     def has_work(self) -> bool:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.gauge import Gauge
 from ps_train.base.life_sign import LifeSign
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
@@ -25,9 +27,29 @@ from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.towers import find_towers
+from ps_train.observe.status.display import Display
 from ps_train.training.tasks.ps import read_records, send_telemetry, wait_for_acknowledgements
 
 log = logging.getLogger(__name__)
+
+
+class HostedPsDisplay(Display):
+    """What the status page shows of ps in the processes of workers.
+
+    Args:
+      cluster: has the workers.
+    """
+
+    processes = (Gauge("ps", label="Each worker is a parameter server too."),)
+
+    def __init__(self, cluster: Cluster) -> None:
+        hosts = enumerate(cluster.ps_tasks)
+        self._hosts = {f"ps:{index}": str(host) for index, host in hosts if host.job_name != "ps"}
+        self.exempt = ["ps_cpu"] if self._hosts else []  # the process computes, too
+
+    def of_worker(self, task: str, status: records.TaskStatus | None, state: str) -> Mapping[str, Any]:
+        """Returns the ps in the process of a worker."""
+        return {"ps": next((ps for ps, host in self._hosts.items() if host == task), None)}
 
 
 @contextlib.contextmanager

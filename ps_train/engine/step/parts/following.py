@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.base.bounds import Bounds
+from ps_train.base.gauge import Gauge
 from ps_train.config.job import Job
-from ps_train.config.validators import parse_limits
+from ps_train.config.validators import SYNC_SHARE, parse_limits
 from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.graph_spec import GraphSpec
@@ -21,7 +22,7 @@ from ps_train.engine.step.parts.push_codec import PushCodec
 from ps_train.engine.step.parts.step_part import MakeBatches, MakeUpdate, Pull, Pulled, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.codecs.chosen import Chosen
 from ps_train.engine.transport.coding import codec_of
-from ps_train.engine.updates.following.adaptation import ADAPTED, SYNC_SHARE
+from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adaptation_policy import BYTES, STRAGGLERS, Ladder
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.following.batch_size_control import BatchSizeSchedule, WorkerBatchSize
@@ -38,6 +39,10 @@ class FollowingPart(StepPart):
     """
 
     adapted: AdaptedValue
+
+    def gauges(self) -> Mapping[Gauge, tf.Tensor]:
+        """Returns the value."""
+        return {ADAPTED[self.adapted.name]: self.adapted.newest()}
 
 
 class FollowingBatchSize(FollowingPart):
@@ -154,7 +159,7 @@ class FollowingPushCodec(PushCodec, FollowingPart):
 
 
 def following_parts(spec: GraphSpec, update: UpdateMode) -> Sequence[StepPart]:
-    """Returns the parts of the values that follow measurements in a job."""
+    """Returns the parts of the values that follow measurements in a job, in the order in which they are tried."""
     job, parts = spec.job, list[StepPart]()
     if job.batch_sizes.is_range:
         parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
@@ -167,9 +172,3 @@ def following_parts(spec: GraphSpec, update: UpdateMode) -> Sequence[StepPart]:
     if len(job.push_codecs) > 1:
         parts.append(FollowingPushCodec(spec, update.scaled))
     return parts
-
-
-def adapted_values(parts: Iterable[StepPart]) -> list[AdaptedValue]:
-    """Returns the values of the parts of a step that follow measurements, in the order in which they are tried."""
-    values = [part.adapted for part in parts if isinstance(part, FollowingPart)]
-    return sorted(values, key=lambda value: [*ADAPTED].index(value.name))

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from ps_train.base.gauge import Gauge
 from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
@@ -148,6 +149,10 @@ class StepPart:
     def entries(self) -> list[CheckpointEntry]:
         """Returns the checkpoint's variables of the part, after `update`."""
         return []
+
+    def gauges(self) -> Mapping[Gauge, tf.Tensor]:
+        """Returns tensors with the present values of what it shows, after `update`."""
+        return {}
 
 
 class StepParts(tuple[StepPart, ...]):

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ps_train.base.gauge import Gauge
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.following.adaptation import shown
 from ps_train.engine.updates.modes import staleness, wait_time
 
 
@@ -41,7 +41,7 @@ class RunCounterValues:
       dropped: number of dropped gradients.
       staleness: int64 [replicas, bins].
       waiting: float64 [replicas, 2], seconds.
-      adapted: the present values of the flags that follow measurements, by flag.
+      gauges: the present values of what parts of the step show.
     """
 
     update: str
@@ -52,11 +52,11 @@ class RunCounterValues:
     dropped: int
     staleness: np.ndarray[Any, Any]
     waiting: np.ndarray[Any, Any]
-    adapted: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    gauges: Mapping[Gauge, int] = dataclasses.field(default_factory=dict)
 
     def shown(self) -> dict[str, int | str]:
-        """Returns the present values of the flags that follow measurements as users see them, by flag."""
-        return {name: shown(name, value) for name, value in self.adapted.items()}
+        """Returns the values of the gauges as users see them, by key."""
+        return {gauge.key: gauge.shown(value) for gauge, value in self.gauges.items()}
 
     def staleness_report(self) -> dict[str, Any] | None:
         """Returns the report on staleness; None under synchronous updates, where no gradient is stale."""

@@ -16,9 +16,11 @@ from typing import Any, Protocol
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.gauge import Gauge
 from ps_train.base.lifecycle import event
 from ps_train.cluster.sessions.calls import SHORT_CALL
 from ps_train.config.codec_spec import AUTO_CODECS
+from ps_train.config.validators import SYNC_PARTS
 from ps_train.engine.updates.following.adaptation_policy import (
     PUSHING,
     SYNCHRONISATION,
@@ -31,22 +33,50 @@ from ps_train.engine.updates.following.adapted_value import AdaptedValue
 
 log = logging.getLogger(__name__)
 
-ADAPTED = {"batch_size": "batch", "max_steps_ahead": "ahead", "backup_workers": "backups", "push_codec": "push"}
-"""The flags whose value may follow measurements, and the word for each on the progress line."""
-
-SYNC_PARTS = ("pull", "push", "wait", "update")
-"""Parts of a step that are synchronisation; see docs/WATCHING.md."""
-
-SYNC_SHARE = 0.2
-"""Largest share of a step that synchronisation may take, where --health_limits sets none."""
+ADAPTED = {
+    gauge.key: gauge
+    for gauge in (
+        Gauge(
+            key="batch_size",
+            metric="batch_size",
+            help="Examples in a batch, where the size follows the network.",
+            label="Batch size",
+            text="{batch_size} of {job.batch_size}",
+            meaning="Examples that a worker uses in a step.",
+            word="batch",
+        ),
+        Gauge(
+            key="max_steps_ahead",
+            metric="max_steps_ahead",
+            help="Lead of workers, where it follows the stragglers.",
+            label="Steps ahead, at most",
+            meaning="How far a worker may be ahead of the slowest one.",
+            word="ahead",
+        ),
+        Gauge(
+            key="backup_workers",
+            metric="backup_workers",
+            help="Backup workers, where they follow the stragglers.",
+            label="Backup workers",
+            meaning="Gradients of so many of the slowest workers are not waited for.",
+            word="backups",
+        ),
+        Gauge(
+            key="push_codec",
+            metric="push_codec",
+            help="1 for the present codec of pushes, where it follows the network.",
+            label="Push codec",
+            meaning="How gradients are encoded on their way to the parameter servers.",
+            word="push",
+            names=AUTO_CODECS,
+            samples=lambda codec: [({"codec": codec}, 1)],
+        ),
+    )
+}
+"""The flags whose value may follow measurements, and how each is shown."""
 
 _MIN_SECS, _MIN_STEPS = 2.0, 20
 """Shortest time, and fewest global steps, of a measurement."""
-
-
-def shown(name: str, value: int) -> int | str:
-    """Returns a value as users see it: a codec by its name."""
-    return AUTO_CODECS[int(value)] if name == "push_codec" else int(value)
 
 
 class Tracer(Protocol):
@@ -65,7 +95,7 @@ class AdaptationHook(v1.train.SessionRunHook):
       values: the values that follow measurements, at least one.
       global_step: the variable.
       fetches: what is fetched in each step anyway, by name: "step", "examples" and "waiting" as in `RunCounters`, and
-        "adapted", the present value of each flag.
+        "gauges" with the present value of each.
       tracer: samples the parts of the chief's steps.
       clock: returns the time in seconds.
     """
@@ -81,7 +111,8 @@ class AdaptationHook(v1.train.SessionRunHook):
         self._policy = Adaptation({value.name: value.ladder for value in values})
         self._is_traced = any(value.ladder.rule.cost != WAITING for value in values)
         self._tracer, self._clock = tracer, clock
-        self._fetches = [fetches[name] for name in ("adapted", "step", "examples", "waiting")]
+        present = {value.name: fetches["gauges"][ADAPTED[value.name]] for value in values}
+        self._fetches = [present, *(fetches[name] for name in ("step", "examples", "waiting"))]
         self._changes = {value.name: value.change(global_step) for value in values}
         self._values: Mapping[str, int] = {}
         self._since: tuple[float, int, float, Any] | None = None
@@ -108,8 +139,9 @@ class AdaptationHook(v1.train.SessionRunHook):
         is_other, self._rate = self._rate > 0 and is_other_job(self._rate, rate), rate
         change = self._policy.next_change(values, Measured(rate, shares))
         if change is not None:
-            name, old = change.name, shown(change.name, values[change.name])
-            text = f"{name}={shown(name, change.value)} from step {step + 1} on, before {old}: {change.reason}"
+            name, shown = change.name, ADAPTED[change.name].shown
+            old = shown(values[name])
+            text = f"{name}={shown(change.value)} from step {step + 1} on, before {old}: {change.reason}"
             wanted, assign = self._changes[name]
             try:
                 run_context.session.run(assign, {wanted: change.value}, options=SHORT_CALL)

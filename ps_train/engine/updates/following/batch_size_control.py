@@ -18,8 +18,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.bounds import Bounds
+from ps_train.config.validators import SYNC_SHARE
 from ps_train.data.dynamic_batches import DynamicBatches
-from ps_train.engine.updates.following.adaptation import SYNC_SHARE
 from ps_train.engine.updates.following.adaptation_policy import Ladder, synchronisation
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.variables.mutex import mutex_of, with_mutex

@@ -19,7 +19,7 @@ function showStatus(status) {
       job: status.job ?? {},
     });
   showHealth(status.health ?? []);
-  showStream(status.stream ?? null);
+  showStream(status);
   showSlices(status.slices ?? null);
 }
 

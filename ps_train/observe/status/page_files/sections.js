@@ -12,7 +12,6 @@ const STATES = {
   serving: ["✓", "ok"],
   silent: ["✕", "bad"],
   waiting: ["…", "muted"],
-  "waiting for the rack": ["…", "muted"],
   ended: ["■", "muted"],
   "input ended": ["■", "muted"],
   leaving: ["■", "muted"],
@@ -29,11 +28,7 @@ const WORDS = {
   "Time left (ETA)": "Steps that are left, at the present speed.",
   Waiting: "Share of the steps' time that workers waited for other workers, since the beginning of the run.",
   "Staleness, mean": "Updates of other workers between the pull of a gradient's values and its own update.",
-  "Between racks": "Bytes of values and gradients that cross from rack to rack in a step, by the plan.",
   "Batch size": "Examples that a worker uses in a step.",
-  "Steps ahead, at most": "How far a worker may be ahead of the slowest one.",
-  "Backup workers": "Gradients of so many of the slowest workers are not waited for.",
-  "Push codec": "How gradients are encoded on their way to the parameter servers.",
   "Updates skipped": "Gradients that were not finite and changed nothing.",
   "Gradients dropped": "Gradients that came too late and changed nothing.",
   "Last save": "Step of the newest checkpoint of this process: what a fault now would go back to.",
@@ -42,8 +37,11 @@ const WORDS = {
   "Last heartbeat": "Time since the worker last showed that it lives.",
   "CPU (cores)": "Cores that the process uses now.",
   Memory: "Resident memory of the process, and the limit of its machine or container.",
-  Rack: "Workers of a rack add up their gradients on one of them, the aggregator.",
 };
+
+// What features show: facts of the job, columns of the workers, and keys that name a ps in a worker's process.
+const DISPLAYS = JSON.parse($("displays").textContent);
+for (const { label, meaning } of [...DISPLAYS.facts, ...DISPLAYS.columns]) if (meaning) WORDS[label] = meaning;
 
 const figures = {},
   last = { status: null, history: null };
@@ -53,14 +51,30 @@ function figure(parent, key, title) {
   return (figures[key] ??= new Figure($(parent), key, title));
 }
 
+const lookOf = (state) => STATES[state] ?? (state?.startsWith("waiting for ") ? STATES.waiting : ["○", "muted"]);
+
 function stateOf(text) {
-  const [symbol, kind] = STATES[text] ?? ["○", "muted"];
+  const [symbol, kind] = lookOf(text);
   return text === null || text === undefined ? null : { text, symbol, kind };
 }
 
 function memory(used, limit) {
   if (!isNumber(used)) return null;
   return isNumber(limit) ? { text: `${bytes(used)} of ${bytes(limit)}`, bar: used / limit } : bytes(used);
+}
+
+const FORMATS = { bytes, count, utc };
+const at = (data, path) => path.split(".").reduce((found, name) => found?.[name], data);
+
+// The text of a gauge with values in braces: "{a.b}", "{a.b|bytes}", and "{a.b?text}" for a text where a.b is true.
+// A gauge without a value does not apply to the job.
+function gaugeText({ key, text }, data) {
+  if ((at(data, key) ?? null) === null) return undefined;
+  return text.replace(/\{([\w.]+)(?:\|(\w+)|\?([^}]*))?\}/g, (_, path, format, mark) => {
+    const value = at(data, path);
+    if (mark !== undefined) return value ? mark : "";
+    return (isNumber(value) ? FORMATS[format ?? "count"](value) : value) ?? "–";
+  });
 }
 
 function setText(node, text) {
@@ -111,23 +125,10 @@ function showHeader(status) {
   const more = [
     ["Running for", duration(status.elapsed_secs)],
     ["Steps/s", isOver ? known(number(status.steps_per_sec)) : number(status.steps_per_sec)],
-    [
-      "Between racks",
-      status.core
-        ? `${bytes(status.core.bytes_per_step)} a step (${bytes(status.core.flat_bytes_per_step)} without racks)`
-        : undefined,
-    ],
     ["Waiting", status.waiting ? share(status.waiting.share) : undefined],
     ["Staleness, mean", status.staleness ? number(status.staleness.mean) : undefined],
-    [
-      "Batch size",
-      isNumber(status.batch_size)
-        ? `${count(status.batch_size)} of ${job.batch_size}`
-        : (count(job.batch_size) ?? job.batch_size),
-    ],
-    ["Steps ahead, at most", known(count(status.max_steps_ahead))],
-    ["Backup workers", known(count(status.backup_workers))],
-    ["Push codec", known(status.push_codec)],
+    ["Batch size", count(job.batch_size) ?? job.batch_size],
+    ...DISPLAYS.facts.filter(({ key }) => !isOfStream(key)).map((gauge) => [gauge.label, gaugeText(gauge, status)]),
     ["Updates skipped", known(count(status.skipped))],
     ["Gradients dropped", known(count(status.dropped))],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],
@@ -138,7 +139,7 @@ function showHeader(status) {
   ];
   const applies = ([, value]) => value !== undefined;
   const shown = facts.filter(applies);
-  showFacts($("facts"), [...shown, ...more.filter(applies)], shown.length);
+  showFacts($("facts"), [...shown, ...new Map(more.filter(applies))], shown.length); // a later value of a label counts
   setText(
     $("about"),
     "Times of day are this machine's; " +
@@ -195,7 +196,8 @@ function showTasks({ ps, workers, job }) {
       : null,
     count(task?.variables),
   ];
-  const hosted = new Map(workers.filter((task) => task.ps).map((task) => [task.ps, task])); // one process, one row
+  const named = (key) => workers.filter((task) => task[key]).map((task) => [task[key], task]);
+  const hosted = new Map(DISPLAYS.processes.flatMap(({ key }) => named(key))); // one process, one row
   const servers = ps.filter(({ task }) => !hosted.has(task));
   $("ps").hidden = $("ps-link").hidden = !servers.length && hosted.size > 0;
   const shownPs = servers.map((task) => [
@@ -208,7 +210,7 @@ function showTasks({ ps, workers, job }) {
     task.address,
   ]);
   const shownWorkers = workers.map((task) => {
-    const own = ps.find((one) => one.task === task.ps),
+    const own = ps.find((one) => hosted.get(one.task) === task),
       isSilent = own?.state === "silent" && task.state !== "lost";
     return [
       [task.task, task.is_chief ? " (chief)" : "", own ? `, ${own.task}` : ""].join(""),
@@ -219,7 +221,7 @@ function showTasks({ ps, workers, job }) {
       number(task.cpu),
       memory(task.rss_bytes, task.memory_limit_bytes),
       ...rest(task),
-      task.rack ? `${task.rack}${task.is_aggregator ? ", aggregator" : ""}` : null,
+      ...DISPLAYS.columns.map((column) => gaugeText(column, task) ?? null),
       ...plan(own),
       task.location?.replace(`${task.task} on `, ""),
     ];
@@ -244,19 +246,23 @@ function showTasks({ ps, workers, job }) {
   for (const { state } of workers) states.set(state, (states.get(state) ?? 0) + 1);
   setText(
     $("workers-summary"),
-    `${hosted.size ? "Each worker is a parameter server too. " : ""}${workers.length} of ${job.num_workers ?? "?"} workers: ` +
+    `${hosted.size ? DISPLAYS.processes.map(({ label }) => `${label} `).join("") : ""}${workers.length} of ${job.num_workers ?? "?"} workers: ` +
       `${[...states].map(([state, many]) => `${many} ${state}${named(state)}`).join(", ") || "none"}.`,
   );
 }
 
-function showStream(stream) {
+const isOfStream = (key) => key.startsWith("stream.");
+
+function showStream(status) {
+  const stream = status.stream ?? null;
   $("stream").hidden = stream === null;
   if (stream === null) return;
   const left = (value) => (stream.unit === "bytes" ? bytes(value) : `${count(value)} ${stream.unit}`),
     growth = isNumber(stream.growth) ? `${number(stream.growth)} times as fast as they are read` : "at a rate not known yet";
-  const cut = isNumber(stream.next_cut) ? ` Next cut: ${utc(stream.next_cut)}.` : "",
-    late = isNumber(stream.late_rows) ? ` Late rows: ${count(stream.late_rows)}.` : "";
-  setText($("stream-summary"), `${left(stream.lag)} are left to read; data arrive ${growth}.${cut}${late}`);
+  const more = DISPLAYS.facts.filter(({ key }) => isOfStream(key) && isNumber(at(status, key)));
+  const sentences = [`${left(stream.lag)} are left to read; data arrive ${growth}.`];
+  sentences.push(...more.map((gauge) => `${gauge.label}: ${gaugeText(gauge, status)}.`));
+  setText($("stream-summary"), sentences.join(" "));
   fill(
     $("stream-table").tBodies[0],
     stream.partitions.map(({ partition, lag, task }) => [String(partition), left(lag), task ?? "no worker"]),

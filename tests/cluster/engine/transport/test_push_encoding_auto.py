@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.step.parts.following import FollowingPart
 from tests.support.coded import Fixed, cluster_of, finish, values_of
 from tests.support.long import long
 from tests.support.tables import Bags
@@ -16,7 +17,7 @@ NUMBERS = (0, 1, 2, 2, 0, 0, 1)
 def train(cluster, numbers):
     """Makes one call with each codec."""
     with cluster.steps[0].graph.as_default():
-        (codec,) = cluster.steps[0].adapted
+        (codec,) = [part.adapted for part in cluster.steps[0].parts.of(FollowingPart)]
         wanted, change = codec.change(cluster.steps[0].ps.global_step)
     for number in numbers:
         cluster.sessions[0].run(change, {wanted: number})
@@ -60,4 +61,4 @@ def test_the_graph_of_a_fixed_codec_has_nothing_of_it():
     cluster = cluster_of(Fixed(), push_codec="int8")
     names = [op.name for op in cluster.steps[0].graph.get_operations()]
     assert not [name for name in names if "ps_train/push_codec" in name]
-    assert cluster.steps[0].adapted == [] and isinstance(cluster.steps[0].ops.train[0], v1.Operation)
+    assert not cluster.steps[0].parts.of(FollowingPart) and isinstance(cluster.steps[0].ops.train[0], v1.Operation)

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from ps_train.cluster.membership.rack_peers import RackPeers
-from ps_train.cluster.membership.records import Aggregator, TaskState, aggregator_key
-from ps_train.cluster.membership.succession import NextAction
+from ps_train.cluster.membership.records import TaskState
+from ps_train.cluster.membership.succession import Aggregator, NextAction, aggregator_key
 from ps_train.config.job import Job
 from tests.support.statuses import store_of, task_status
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from ps_train.cluster.membership.records import Aggregator, TaskState, aggregator_key, task_key
-from ps_train.cluster.membership.succession import NextAction, Succession
+from ps_train.cluster.membership.records import TaskState, task_key
+from ps_train.cluster.membership.succession import Aggregator, NextAction, Succession, aggregator_key
 from tests.support.statuses import task_status
 
 LEASE = 10.0

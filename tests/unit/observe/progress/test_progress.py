@@ -29,10 +29,7 @@ class Reported:
 
     report: Any
 
-    adapted: dict[str, int] = dataclasses.field(default_factory=dict)
-
-    def shown(self) -> dict[str, int]:
-        return self.adapted
+    gauges: dict[Any, int] = dataclasses.field(default_factory=dict)
 
     def staleness_report(self) -> Any:
         return self.report

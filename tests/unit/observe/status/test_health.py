@@ -8,10 +8,13 @@ import re
 import pytest
 
 import ps_train
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.config.validators import HEALTH_RULES, parse_limits
 from ps_train.observe.status.health import RULES, HealthLimits, findings, warnings
+from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.hosted_ps import HostedPsDisplay
 from tests.support.job_status import a_status, job_of, step_time
 
 DOCS = pathlib.Path(ps_train.__file__).parents[1] / "docs"
@@ -235,7 +238,9 @@ def test_limits_are_read_by_name():
 
 def test_the_cpu_of_a_process_that_computes_too_is_not_that_of_a_ps():
     assert "ps_cpu" in warned(with_ps(cpu=7.9))
-    assert "ps_cpu" not in warned(with_ps(cpu=7.9), ps_hosts=(), ps_on_workers=True)
+    (display,) = displays_of(Cluster.of(job_of(ps_hosts=(), ps_on_workers=True))).of(HostedPsDisplay)
+    every = findings(with_ps(cpu=7.9), job_of(), HealthLimits.parse(""), display.exempt)
+    assert {each["state"] for each in every if each["rule"] == "ps_cpu"} == {"unknown"}
 
 
 def test_the_traffic_of_a_silent_ps_is_not_known():

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from ps_train.observe.status.display import Displays
 from ps_train.observe.status.page import csp, page
 from tests.support.status_page import HOSTILE, sample_history, sample_status
 
@@ -35,17 +36,17 @@ class Elements(html.parser.HTMLParser):
         self.found.append((f"/{tag}", {}))
 
     def embedded(self):
-        return [text for tag, attributes, text in self.raw if attributes.get("type") == "application/json"]
+        return [text for tag, attributes, text in self.raw if attributes.get("id") == "data"]
 
 
 def hash_of(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-REPORT = page(sample_status(), sample_history())
+REPORT = page(Displays(), sample_status(), sample_history())
 
 
-@pytest.mark.parametrize("text", [page(), REPORT], ids=["live", "report"])
+@pytest.mark.parametrize("text", [page(Displays()), REPORT], ids=["live", "report"])
 def test_the_page_loads_nothing_from_elsewhere(text):
     elements = Elements(text)
     for tag, attributes in elements.found:
@@ -58,12 +59,12 @@ def test_the_page_loads_nothing_from_elsewhere(text):
 
 
 def test_the_page_has_no_marker_left_and_keeps_one_script():
-    scripts = [attributes.get("type") for tag, attributes in Elements(page()).found if tag == "script"]
-    assert scripts == ["application/json", None]
-    assert not re.search("@(policy|style|data|script)@", REPORT)
+    scripts = [attributes.get("type") for tag, attributes in Elements(page(Displays())).found if tag == "script"]
+    assert scripts == ["application/json", "application/json", None]
+    assert not re.search("@(policy|style|data|displays|columns|script)@", REPORT)
 
 
-@pytest.mark.parametrize("text", [page(), REPORT], ids=["live", "report"])
+@pytest.mark.parametrize("text", [page(Displays()), REPORT], ids=["live", "report"])
 def test_the_policies_allow_the_script_and_the_style_of_the_page_and_nothing_else(text):
     elements = Elements(text)
     (script,) = [text for tag, attributes, text in elements.raw if tag == "script" and "type" not in attributes]
@@ -79,7 +80,7 @@ def test_the_policies_allow_the_script_and_the_style_of_the_page_and_nothing_els
 
 
 def test_a_live_page_has_no_data_and_a_report_has_it():
-    assert Elements(page()).embedded() == []
+    assert Elements(page(Displays())).embedded() == []
     (text,) = Elements(REPORT).embedded()
     assert json.loads(text) == {"status": sample_status(), "history": sample_history()}
 
@@ -88,7 +89,7 @@ def test_hostile_texts_stay_inside_of_the_data():
     status = sample_status()
     status["job"]["model"] = status["cause"] = status["log"][0]["text"] = status["events"][0]["text"] = HOSTILE
     status["metrics"] = {HOSTILE: 1.0, "@script@ \\g<0> \\1": 2.0}
-    text = page(status, {"points": [], "evaluations": [{"step": 1, "metrics": {"<!--<script>": 0.5}}]})
+    text = page(Displays(), status, {"points": [], "evaluations": [{"step": 1, "metrics": {"<!--<script>": 0.5}}]})
     elements, harmless = Elements(text), Elements(REPORT)
     assert [tag for tag, _ in elements.found] == [tag for tag, _ in harmless.found]
     (data,) = elements.embedded()
@@ -98,7 +99,7 @@ def test_hostile_texts_stay_inside_of_the_data():
 
 def test_numbers_that_json_does_not_know_become_null():
     status = {**sample_status(), "loss": math.nan, "steps_per_sec": -math.inf, "metrics": {"a": [math.inf, 1.5]}}
-    (data,) = Elements(page(status)).embedded()
+    (data,) = Elements(page(Displays(), status)).embedded()
     found = json.loads(data, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (found["status"]["loss"], found["status"]["steps_per_sec"]) == (None, None)
     assert found["status"]["metrics"] == {"a": [None, 1.5]}

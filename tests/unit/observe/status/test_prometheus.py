@@ -9,9 +9,11 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TELEMETRY
 from ps_train.observe.status.prometheus import text
-from tests.support.job_status import board_of, counters_of, progress_of, step_time
+from ps_train.training.tasks.displays import displays_of
+from tests.support.job_status import board_of, counters_of, job_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
 
 
@@ -23,9 +25,9 @@ def status():
     return {**board.status(), "step_time": {"worker:0": step_time(pull=0.001)}, "metrics": {"accuracy": 0.9}}
 
 
-def samples(status):
+def samples(status, displays=None):
     """Name and labels to value."""
-    families = list(text_string_to_metric_families(text(status)))
+    families = list(text_string_to_metric_families(text(status, displays or displays_of(Cluster.of(job_of())))))
     assert len({family.name for family in families}) == len(families)
     assert all(family.documentation for family in families)
     return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
@@ -58,7 +60,7 @@ def test_a_process_that_is_a_ps_and_a_worker_is_counted_once():
     telemetry = {"uptime": 1.0, "cpu_secs": 1.0, "rss_bytes": 3e8}
     status = dataclasses.replace(worker_status(0), telemetry=telemetry)
     board.read_records(0, {**store_of(status), TELEMETRY: json.dumps(telemetry)})
-    found = samples(board.status())
+    found = samples(board.status(), board.displays)
     memory = {key: value for key, value in found.items() if key[0] == "ps_train_resident_memory_bytes"}
     assert memory == {("ps_train_resident_memory_bytes", ("task", "worker:0")): 3e8}
     assert ("ps_train_variable_bytes", ("task", "ps:0")) in found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ps_train.base.untrusted import UntrustedError
 from ps_train.observe.status.stream_lag import StreamLag
 
 
@@ -41,13 +44,24 @@ def test_a_partition_that_another_worker_takes_keeps_its_lag_and_the_sum():
     assert found.read(200.0)["lag"] == 1e4 + 39 * 200 + 5.0
 
 
-def test_late_rows_are_counted_over_restarts_and_the_next_cut_is_the_newest():
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"lag": [1]},
+        {"lag": {"x": [1.0, 2.0]}},
+        {"lag": {"1": [1.0]}},
+        {"lag": {"1": [1.0, -1.0]}},
+        {"lag": {"1": [1.0, 1.0]}, "lag_unit": 3},
+    ],
+)
+def test_telemetry_of_another_form_is_refused(lie):
     found = StreamLag()
-    found.update("worker:0", {"0": (5.0, 0.0)}, 0.0)
-    assert (found.read(0.0)["late_rows"], found.read(0.0)["next_cut"]) == (None, None)
-    for task, late, cut in [("worker:0", 3, 0), ("worker:1", 4, 7000), ("worker:0", 5, 7000), ("worker:1", 1, 0)]:
-        found.update_cuts(task, late, cut)
-    assert (found.read(0.0)["late_rows"], found.read(0.0)["next_cut"]) == (10.0, 7.0)  # worker:1 was started again
+    with pytest.raises(UntrustedError):
+        found.measured("worker:0", lie)
+    found.measured("worker:0", {"steps": 3})
+    assert found.values({}, 0.0) == {"stream": None}
+    found.measured("worker:0", {"lag": {"3": [7.0, 1.0]}, "lag_unit": "bytes"})
+    assert (found.read(0.0)["lag"], found.read(0.0)["unit"]) == (7.0, "bytes")
 
 
 def test_other_data_have_none():

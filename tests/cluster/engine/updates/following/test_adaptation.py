@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ps_train.engine.step.parts.following import FollowingPart
 from ps_train.engine.updates.counters.counter_values import counter_tensors
 from ps_train.engine.updates.following.adaptation import AdaptationHook
 from tests.support.cluster import InProcessCluster
@@ -40,15 +41,15 @@ class Watched:
         self.now, self.tracer = 0.0, Sampler()
         self.step, self.examples, self.waiting = 0, 0.0, np.zeros([2, 2])
         with step.graph.as_default():
+            adapted = [part.adapted for part in step.parts.of(FollowingPart)]
             self.hook: Any = AdaptationHook(
-                step.adapted, step.ps.global_step, self.fetches(step), self.tracer, clock=lambda: self.now
+                adapted, step.ps.global_step, self.fetches(step), self.tracer, clock=lambda: self.now
             )
-            (self.value,) = [value.newest() for value in step.adapted]
+            (self.value,) = [value.newest() for value in adapted]
 
     @staticmethod
     def fetches(step: Any) -> dict[str, Any]:
-        adapted = {value.name: value.newest() for value in step.adapted}
-        return {"adapted": adapted, "step": step.ps.global_step, **counter_tensors(step.ps.counters)}
+        return {"gauges": step.gauges(), "step": step.ps.global_step, **counter_tensors(step.ps.counters)}
 
     def pass_time(self, secs: float, steps: int, examples: float, waited: float = 0.0) -> int:
         """Returns the value after so many seconds, in which the workers waited for a share of the time."""

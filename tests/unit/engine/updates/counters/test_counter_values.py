@@ -10,8 +10,9 @@ from ps_train.engine.updates.following.adaptation import ADAPTED
 
 def values(update: str, **adapted: int) -> RunCounterValues:
     waiting = np.array([[1.0, 4.0], [3.0, 4.0], [0.0, 0.0]])
+    gauges = {ADAPTED[name]: value for name, value in adapted.items()}
     names = ["worker:0", "worker:1", "worker:2"]
-    return RunCounterValues(update, names, 2, 8.0, 0, 0, np.zeros([3, 24], np.int64), waiting, adapted)
+    return RunCounterValues(update, names, 2, 8.0, 0, 0, np.zeros([3, 24], np.int64), waiting, gauges)
 
 
 def test_a_worker_that_may_still_join_is_in_no_report() -> None:
