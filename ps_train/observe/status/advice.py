@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ps_train.config.job import Job
-from ps_train.config.validators import SYNC_PARTS
 from ps_train.observe.status.event_model import Costs, steps_per_sec_apart
 
 Status = Mapping[str, Any]
@@ -21,7 +20,7 @@ _CORES_OF_A_PS = 8
 
 def sync(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a large share of synchronisation, by its largest part."""
-    parts = dict.fromkeys(SYNC_PARTS, 0.0)
+    parts = {"pull": 0.0, "push": 0.0, "wait": 0.0, "update": 0.0}
     for found in status["step_time"].values():
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])
@@ -90,6 +89,8 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose cores are busy, with the gain of one more ps by the event model."""
     more = len(status["ps"]) + 1
     gain = gain_of_one_more_ps(status)
+    if job.ps_on_workers:
+        return f"{_one_more_ps(status, job)} shares its work"
     about = f" would give about {gain:.1f}x, by the event model" if gain is not None else " shares its work"
     return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
 

@@ -23,6 +23,7 @@ from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.cluster.membership.records import ModelReady
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.engine.step.train_step import TrainStep
+from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.training.joining.agreement import Agreed
 from ps_train.training.joining.join import Joined
 from ps_train.training.joining.prepare import Prepared
@@ -233,12 +234,10 @@ class Feed(Duty):
     Attributes:
       waits_for_rows: True if further rows may come while no task trains.
       takes_ahead: True if steps are taken from the ledger ahead of time.
-      partitions: the client of data without an end, in a list of at most one.
     """
 
     waits_for_rows = False
     takes_ahead = True
-    partitions: Sequence[PartitionClient] = ()
 
     def source(self, steps: StepSource) -> StepSource:
         """Returns what limits the loop: the `steps`, or what this task holds of the data beside them."""
@@ -265,6 +264,10 @@ class Feed(Duty):
     def nothing(self) -> DataError:
         """Returns the error for data without examples."""
         raise NotImplementedError
+
+    def event_cuts(self) -> Sequence[tuple[EventCutTable, PartitionClient]]:
+        """Returns the table of the job's cuts by event time and the client of the source, in a list of at most one."""
+        return ()
 
 
 class Rounds(Duty):

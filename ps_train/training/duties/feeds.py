@@ -12,6 +12,8 @@ from ps_train.cluster.membership.liveness import PeerStates
 from ps_train.data.pipeline import derived_seed
 from ps_train.data.split import no_examples, no_rows
 from ps_train.engine.step.model_hooks import ShardProgressHook
+from ps_train.engine.step.parts.sharding import Sharding
+from ps_train.engine.updates.shards.event_cut_table import EventCutTable
 from ps_train.training.duties.duty import Bursts, End, Feed, Setting, Start
 from ps_train.training.loop.partition_client import PartitionClient
 from ps_train.training.loop.shard_client import OwnershipClient, ShardClient
@@ -123,14 +125,23 @@ class PartitionFeed(SharedFeed):
     """Partitions of data without an end."""
 
     waits_for_rows = True
+    _partitions: PartitionClient
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        (sharding,) = setting.step.parts.of(Sharding)
+        self._cuts = sharding.ownership.event_cuts
+        setting.joined.telemetry.include(self._partitions.measured)
 
     def _client_of(self, setting: Setting) -> OwnershipClient:
         prepared = setting.prepared
-        client = PartitionClient(setting.step, prepared.replica, prepared.job, setting.input.begin)
-        setting.joined.telemetry.include(client.measured)
-        self.partitions = [client]
-        return client
+        self._partitions = PartitionClient(setting.step, prepared.replica, prepared.job, setting.input.begin)
+        return self._partitions
+
+    def event_cuts(self) -> Sequence[tuple[EventCutTable, PartitionClient]]:
+        """Returns the table of cuts, if the job has such cuts."""
+        return [(table, self._partitions) for table in self._cuts]
 
     def nothing(self) -> DataError:
         """Names the source."""
-        return no_rows(self.partitions[0].source_name)
+        return no_rows(self._partitions.source_name)

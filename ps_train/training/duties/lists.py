@@ -222,10 +222,10 @@ class Chief(Worker):
             progressing,
             saving,
             TrackingRun(setting, joined, tracking),
-            *_event_cuts(setting, feed, progressing, saving),
+            *(EventCuts(setting, *found, progressing, saving) for found in feed.event_cuts()),
             Labels(),
-            EarlyStop(setting, fetches.step, user_hooks),
-            ModelSummaries(setting, fetches.step, file),
+            EarlyStop(setting, fetches["step"], user_hooks),
+            ModelSummaries(setting, fetches["step"], file),
             Adapting(setting, fetches, profiling.profile),
             *last,
             user_hooks,
@@ -243,11 +243,6 @@ def _feed_of(setting: Setting) -> Feed:
     for sharding in setting.step.parts.of(Sharding):
         return PartitionFeed(setting) if sharding.assigned.reader.is_endless else SharedFeed(setting)
     return OwnFeed(setting)
-
-
-def _event_cuts(setting: Setting, feed: Feed, progressing: Progressing, saving: Saving) -> list[Duty]:
-    tables = [table for part in setting.step.parts.of(Sharding) for table in part.ownership.event_cuts]
-    return [EventCuts(setting, table, client, progressing, saving) for table in tables for client in feed.partitions]
 
 
 def _rounds_of(setting: Setting) -> Rounds:
