@@ -2,8 +2,8 @@
 
 The idea: the chief's hooks read tensors of a step, at most one step a burst, and write lines and points.
 
-Data structures: `StepFetches` are the tensors that hooks read.  `SummaryInterval` says when a point is due: the older
-the job, the rarer.  `EvalLog` holds the evaluations of a run.
+Data structures: `ProgressHook` reads the tensors of a step; points become rarer as the job becomes older.  `EvalLog`
+holds the evaluations of a run.
 
 It does not know the status page; both get the same numbers.
 """

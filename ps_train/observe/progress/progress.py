@@ -1,12 +1,11 @@
 """The chief's progress: a line on the console every few seconds, and points in the event files.
 
-Each line has a point at first.  Later points are further apart (`interval.py`), because a point with its histograms
+Each line has a point at first.  Later points are further apart, because a point with its histograms
 takes more than a kilobyte.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import threading
@@ -57,41 +56,9 @@ _SHARE = 1 / 300
 """Interval over elapsed time; a constant share keeps the shape of a curve at every scale."""
 
 
-@dataclasses.dataclass(frozen=True)
-class SummaryInterval:
-    """The interval between points as a function of the elapsed time.
-
-    Attributes:
-      min_secs: seconds between points at the beginning; the interval is never shorter.
-    """
-
-    min_secs: float
-
-    def secs(self, elapsed: float) -> float:
-        """Returns the interval in seconds, `elapsed` seconds after the beginning of the run."""
-        return self.min_secs if elapsed < _DENSE_SECS else max(self.min_secs, _SPARSE_SECS, elapsed * _SHARE)
-
-
-@dataclasses.dataclass
-class StepFetches:
-    """The tensors that hooks fetch from one training graph.
-
-    Attributes:
-      loss: float scalar.
-      step: int64 scalar, the global step after the update.
-      counters: field name of `RunCounters` to tensor.
-    """
-
-    loss: tf.Tensor
-    step: tf.Tensor
-    counters: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
-
-    def args(self) -> tf.compat.v1.train.SessionRunArgs:
-        """Returns the result for a hook's `before_run`: a dict with "step", "loss" and the counters.
-
-        `after_run` finds the values under the same names in `run_values.results`.
-        """
-        return tf.compat.v1.train.SessionRunArgs({"step": self.step, "loss": self.loss, **self.counters})
+def _interval_secs(min_secs: float, elapsed: float) -> float:
+    """Returns the seconds between points, never less than `min_secs`, `elapsed` seconds after the begin of the run."""
+    return min_secs if elapsed < _DENSE_SECS else max(min_secs, _SPARSE_SECS, elapsed * _SHARE)
 
 
 class EventFile:
@@ -150,7 +117,8 @@ class ProgressHook(v1.train.SessionRunHook):
     """A hook that reports the progress of training.
 
     Args:
-      fetches: the tensors to fetch.
+      fetches: the tensors to fetch: "step", the global step after the update, "loss", and the counters by field of
+        `RunCounterValues`.
       job: the job, for the interval and the last step.
       make_counters: makes the counters' values from the fetched ones, given by keyword.
       show: takes each `Progress` with the counters.
@@ -165,7 +133,7 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def __init__(
         self,
-        fetches: StepFetches,
+        fetches: Mapping[str, Any],
         job: Job,
         make_counters: Callable[..., RunCounterValues],
         show: Callable[[Progress, RunCounterValues], None],
@@ -176,7 +144,7 @@ class ProgressHook(v1.train.SessionRunHook):
         self._fetches, self._job, self._make_counters, self._show = fetches, job, make_counters, show
         self._file, self._track, self._clock = file, track, clock
         self._last: tuple[float, int, float] | None = None
-        self._interval, self._start_time = SummaryInterval(job.log_secs), clock()
+        self._start_time = clock()
         self._written: float | None = None
         self._pending: Callable[[], None] | None = None
         self._lock = threading.Lock()
@@ -193,7 +161,7 @@ class ProgressHook(v1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
         """Returns the fetches of the hook: loss, step and counters."""
-        return self._fetches.args()
+        return v1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Reports the fetched step if the interval is over."""
@@ -259,7 +227,8 @@ class ProgressHook(v1.train.SessionRunHook):
         self._track(step, {point.tag: point.simple_value for point in points if point.HasField("simple_value")})
 
     def _is_due(self, now: float) -> bool:
-        return self._written is None or now - self._written >= self._interval.secs(now - self._start_time)
+        elapsed = now - self._start_time
+        return self._written is None or now - self._written >= _interval_secs(self._job.log_secs, elapsed)
 
 
 def _text_point(tag: str, text: str) -> Any:

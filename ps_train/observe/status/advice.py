@@ -12,7 +12,6 @@ from typing import Any
 
 from ps_train.config.job import Job
 from ps_train.config.refusals import is_possible
-from ps_train.config.validators import SYNC_PARTS
 
 Status = Mapping[str, Any]
 
@@ -21,7 +20,7 @@ _CORES_OF_A_PS = 8
 
 def sync(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a large share of synchronisation, by its largest part."""
-    parts = dict.fromkeys(SYNC_PARTS, 0.0)
+    parts = {"pull": 0.0, "push": 0.0, "wait": 0.0, "update": 0.0}
     for found in status["step_time"].values():
         parts = {name: secs + found[name] for name, secs in parts.items()}
     largest = max(parts, key=lambda name: parts[name])

@@ -33,7 +33,7 @@ from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.display import Displays
-from ps_train.observe.status.health import LOSS_RISE, HealthLimits, findings
+from ps_train.observe.status.health import LOSS_RISE, findings
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.tasks import WAITING_FOR, TaskBoard
 
@@ -103,7 +103,6 @@ class Board:
         self._job, self._recorder, self.displays = job, recorder, displays
         self._chief = str(cluster.chief)
         self.tasks = TaskBoard(cluster, job.heartbeat_timeout_secs, recorder, displays)
-        self._limits = HealthLimits.parse(job.health_limits)
         self._history, self._evaluations = History(), EvalLog(directory, job.eval_by)
         self._network = read_network(directory) if directory else {}
         self._lock = threading.Lock()
@@ -204,7 +203,7 @@ class Board:
             "loss_rise": None if progress is None else progress.loss_rise,
             "metrics": whole,
             "slices": _listed(self._job.eval_by, slices),
-            **{gauge.key: None for gauge in self.displays.gauges if "." not in gauge.key},
+            **{gauge.key: None for gauge in self.displays.every("gauges") if "." not in gauge.key},
             **_of_counters(counters),
             "step_time": self.tasks.step_times(now),
             "ps": [{**ps, "measured_network": self._network.get(ps["task"])} for ps in self.tasks.ps(now)],
@@ -214,13 +213,10 @@ class Board:
             "events": [vars(event) for event in _told_once(self._recorder.events())],
             "log": self._recorder.lines(),
         }
-        for key, value in self.tasks.values(found, now):
-            section, _, name = key.rpartition(".")
-            if (place := found if not section else found[section]) is not None:
-                place[name] = value
+        self.tasks.complete(found, now)
         if found["state"] == "training" or self._health is None:
             exempt = [rule for display in self.displays for rule in display.exempt]
-            self._health = findings(found, self._job, self._limits, exempt)
+            self._health = findings(found, self._job, exempt)
             self._warn_of_rise(self._health)
         found["health"] = self._health  # after the training the judgement of its last moment stays
         return found

@@ -1,7 +1,7 @@
 """The interface of a display: what a feature shows of a job on the status page, in its JSON and for Prometheus.
 
     class Restarts(Display):
-        gauges = (Gauge("restarts", "restarts_total", "Restarts of the job.", label="Restarts"),)
+        gauges = (Gauge("restarts", "Restarts", metric="restarts_total", help="Restarts of the job."),)
 
         def values(self, status, now):
             return {"restarts": self._count}
@@ -48,10 +48,10 @@ class Display:
         """
 
     def values(self, status: Mapping[str, Any], now: float) -> Mapping[str, Any]:
-        """Returns its values by the keys of gauges.
+        """Returns its values by key.
 
         Args:
-          status: the status so far.
+          status: the status so far; None for values that no display has given yet.
           now: seconds of a monotonic clock; infinite if the job is over.
         """
         return {}
@@ -83,25 +83,15 @@ class Displays(tuple[Display, ...]):
         """Returns the displays of a class: none, or one."""
         return [display for display in self if isinstance(display, kind)]
 
-    @property
-    def gauges(self) -> list[Gauge]:
-        """The gauges of all."""
-        return [gauge for display in self for gauge in display.gauges]
-
-    @property
-    def processes(self) -> list[Gauge]:
-        """The processes of all."""
-        return [gauge for display in self for gauge in display.processes]
+    def every(self, name: str) -> list[Gauge]:
+        """Returns the `gauges`, `columns` or `processes` of all."""
+        return [gauge for display in self for gauge in getattr(display, name)]
 
     def described(self) -> dict[str, Any]:
         """Returns what the page must know of them, for JSON."""
-        return {
-            "facts": [_described(gauge) for gauge in self.gauges if gauge.label],
-            "columns": [_described(gauge) for display in self for gauge in display.columns],
-            "processes": [_described(gauge) for gauge in self.processes],
-        }
+        names = ("gauges", "columns", "processes")
+        return {name: [_described(gauge) for gauge in self.every(name) if gauge.label] for name in names}
 
 
 def _described(gauge: Gauge) -> dict[str, str]:
-    text = gauge.text or f"{{{gauge.key}}}"
-    return {"key": gauge.key, "label": gauge.label, "text": text, "meaning": gauge.meaning}
+    return {name: getattr(gauge, name) for name in ("key", "label", "text", "meaning")}

@@ -1,6 +1,6 @@
 """Rules of health: each measures one thing, has a limit, and knows what to do about it.
 
-    findings(status, job, HealthLimits.parse("sync_share:0.3"))  # in the order of RULES; see docs/WATCHING.md
+    findings(status, job)  # in the order of RULES; see docs/WATCHING.md
 
 A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/WATCHING.md explains each.
 """
@@ -57,34 +57,18 @@ class HealthRule:
         return 1.0 if self.is_exempt(status) else self.limit
 
 
-@dataclasses.dataclass(frozen=True)
-class HealthLimits:
-    """Limits of rules by name, where they differ from the rules' own.
-
-    Attributes:
-      values: name of a rule to its limit.
-    """
-
-    values: Mapping[str, float]
-
-    @classmethod
-    def parse(cls, text: str) -> HealthLimits:
-        """Returns the limits of a value of --health_limits."""
-        return cls(parse_limits(text))
-
-
-def findings(status: Status, job: Job, limits: HealthLimits, exempt: Collection[str] = ()) -> list[dict[str, Any]]:
+def findings(status: Status, job: Job, exempt: Collection[str] = ()) -> list[dict[str, Any]]:
     """Returns one finding for each rule, or for each task of a rule that warns, and one for each failing side work.
 
     Args:
       status: the status of the job.
-      job: has the settings that advice names.
-      limits: where they differ from the rules' own.
+      job: has `health_limits`, and the settings that advice names.
       exempt: names of rules that say nothing of the job.
     """
+    limits = parse_limits(job.health_limits)
     found: list[dict[str, Any]] = []
     for rule in RULES:
-        limit = limits.values.get(rule.name, rule.limit_of(status))
+        limit = limits.get(rule.name, rule.limit_of(status))
         is_judged = (status.get("step") or 0) >= _ENOUGH_STEPS and rule.name not in exempt
         values = list(rule.measure(status, job)) if is_judged else []
         over: list[Measured] = [(task, value) for task, value in values if value is not None and value > limit]

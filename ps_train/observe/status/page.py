@@ -32,8 +32,7 @@ def page(displays: Displays, status: Mapping[str, Any] | None = None, history: M
     parts["policy"] = _policy("'self'" if status is None else "'none'")
     parts["data"] = "" if status is None else _embedded({"status": status, "history": history or {}})
     parts["displays"] = _embedded(displays.described())
-    labels = [column.label for display in displays for column in display.columns]
-    parts["columns"] = "".join(f'<th scope="col">{label}</th>' for label in labels)
+    parts["columns"] = "".join(f'<th scope="col">{column.label}</th>' for column in displays.every("columns"))
     return re.sub("@(policy|style|data|displays|columns|script)@", lambda found: parts[found[1]], _read("page.html"))
 
 

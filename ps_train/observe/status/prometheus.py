@@ -15,18 +15,19 @@ from ps_train.observe.status.display import Displays
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_GAUGES = (
-    Gauge("step", "global_step", "Global step."),
-    Gauge("max_steps", "max_steps", "Global step at which the job ends."),
-    Gauge("loss", "loss", "Loss of the newest step of the chief."),
-    Gauge("steps_per_sec", "steps_per_second", "Global steps per second."),
-    Gauge("examples_per_sec", "examples_per_second", "Examples per second of all workers."),
-    Gauge("skipped", "skipped_gradients_total", "Gradients that were not finite."),
-    Gauge("dropped", "dropped_gradients_total", "Gradients that came too late."),
-    Gauge("staleness.p95", "staleness_p95", "95th percentile of the staleness."),
-    Gauge("staleness.conflict_rate", "conflict_rate", "Share of updates with any staleness."),
-    Gauge("waiting.share", "waiting_share", "Share of the time spent waiting for other workers."),
-)
+_PLAIN = {
+    "step": ("global_step", "Global step."),
+    "max_steps": ("max_steps", "Global step at which the job ends."),
+    "loss": ("loss", "Loss of the newest step of the chief."),
+    "steps_per_sec": ("steps_per_second", "Global steps per second."),
+    "examples_per_sec": ("examples_per_second", "Examples per second of all workers."),
+    "skipped": ("skipped_gradients_total", "Gradients that were not finite."),
+    "dropped": ("dropped_gradients_total", "Gradients that came too late."),
+    "staleness.p95": ("staleness_p95", "95th percentile of the staleness."),
+    "staleness.conflict_rate": ("conflict_rate", "Share of updates with any staleness."),
+    "waiting.share": ("waiting_share", "Share of the time spent waiting for other workers."),
+}
+_GAUGES = [Gauge(key, metric=metric, help=help) for key, (metric, help) in _PLAIN.items()]
 """Those of every job."""
 
 _TASK_VALUES = {
@@ -57,7 +58,7 @@ def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[s
     info = {"model": job["model"], "update": job["update"], "version": job["ps_train"]}
     yield "job_info", "gauge", "The job; always 1.", [(info, 1)]
     yield "state", "gauge", "1 for the present state of the job.", [({"state": status["state"]}, 1)]
-    for gauge in (*_GAUGES, *displays.gauges):
+    for gauge in (*_GAUGES, *displays.every("gauges")):
         if gauge.metric and (value := gauge.of(status)) is not None:
             kind = "counter" if gauge.metric.endswith("_total") else "gauge"
             yield gauge.metric, kind, gauge.help, [*gauge.samples(value)]
@@ -75,7 +76,7 @@ def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[s
 
 def _families_of_tasks(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, str, str, list[Sample]]]:
     tasks = [*status["ps"], *status["workers"]]
-    in_workers = {gauge.of(worker) for gauge in displays.processes for worker in status["workers"]}
+    in_workers = {gauge.of(worker) for gauge in displays.every("processes") for worker in status["workers"]}
     up = [({"task": task["task"], "state": task["state"]}, 1) for task in tasks]
     yield "task_state", "gauge", "1 for the present state of a task.", list(up)
     for key, (name, help) in _TASK_VALUES.items():

@@ -35,14 +35,10 @@ class StreamLag(Display):
     """The lag of all partitions, from the measurements of the workers that read them."""
 
     gauges = (
-        Gauge(
-            "stream",
-            "partition_lag",
-            "What is left to read of a partition of data without an end.",
-            samples=_lags,
-        ),
-        Gauge("stream.growth", "lag_growth", "What arrived over what was read in the last minute."),
-    )
+        Gauge("stream", metric="partition_lag", help="What is left to read of a partition of data without an end.",
+              samples=_lags),
+        Gauge("stream.growth", metric="lag_growth", help="What arrived over what was read in the last minute."),
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._lags: dict[str, tuple[str, float, float]] = {}  # task, lag and time of the newest measurement

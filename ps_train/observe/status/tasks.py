@@ -147,11 +147,11 @@ class TaskBoard:
             found = {task: self._telemetry[task].get("step_time") for task in reporting}
         return {task: parts for task, parts in found.items() if isinstance(parts, Mapping)}
 
-    def values(self, status: Mapping[str, Any], now: float) -> list[tuple[str, Any]]:
-        """Returns the values of displays by their keys, for a status at `now` seconds of a monotonic clock."""
+    def complete(self, status: dict[str, Any], now: float) -> None:
+        """Adds what the displays show to a status at `now` seconds of a monotonic clock."""
         with self._lock:
-            at = math.inf if self._has_ended else now
-            return [pair for display in self._displays for pair in display.values(status, at).items()]
+            for display in self._displays:
+                status |= display.values(status, math.inf if self._has_ended else now)
 
     def ps(self, now: float) -> list[dict[str, Any]]:
         """Returns the present state of each ps, at `now` seconds of a monotonic clock."""

@@ -33,20 +33,11 @@ class CutDisplay(Display):
     """What the status page shows of cuts beside the lag: the late rows of all workers, and the next cut."""
 
     gauges = (
-        Gauge(
-            key="stream.next_cut",
-            metric="next_cut_timestamp_seconds",
-            help="Event time of the next checkpoint by event time, since 1970.",
-            label="Next cut",
-            text="{stream.next_cut|utc}",
-        ),
-        Gauge(
-            key="stream.late_rows",
-            metric="late_rows_total",
-            help="Rows that came after the cut of their event time.",
-            label="Late rows",
-        ),
-    )
+        Gauge("stream.next_cut", "Next cut", text="{stream.next_cut|utc}", metric="next_cut_timestamp_seconds",
+              help="Event time of the next checkpoint by event time, since 1970."),
+        Gauge("stream.late_rows", "Late rows", metric="late_rows_total",
+              help="Rows that came after the cut of their event time."),
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._late_of: dict[str, float] = {}
@@ -66,8 +57,9 @@ class CutDisplay(Display):
         self._next_cut = found["next_cut_ms"] / 1000 or self._next_cut
 
     def values(self, status: Mapping[str, Any], now: float) -> Mapping[str, Any]:
-        """Returns both, the cut in seconds since 1970; None without cuts."""
-        return {"stream.late_rows": self._late, "stream.next_cut": self._next_cut}
+        """Adds both to the section `stream`, the cut in seconds since 1970; None without cuts."""
+        stream = status["stream"]
+        return {} if stream is None else {"stream": {**stream, "late_rows": self._late, "next_cut": self._next_cut}}
 
 
 class EventCuts(Duty):

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.console import Progress
 from ps_train.engine.step.summaries import summaries_of
 from ps_train.engine.updates.counters.counter_values import RunCounterValues, counter_tensors
-from ps_train.observe.progress.progress import EventFile, ProgressHook, StepFetches
+from ps_train.observe.progress.progress import EventFile, ProgressHook
 from ps_train.observe.progress.summaries import SummaryHook
 from ps_train.observe.tracking.tracked_run import TrackedRun, source_file_of, tracked_run
 from ps_train.observe.tracking.tracking import END_SECS, STOPPED_SECS, Tracking
@@ -41,7 +41,7 @@ class Progressing(Duty):
         self._console, self._observer, self._saving = setting.console, joined.observer, saving
         self._now_counted, self._global_step = counted(setting), step.ps.global_step
         with tf.control_dependencies([step.ops.step_after]):
-            self.fetches = StepFetches(step.worker.loss, step.ops.step_after, counted(setting))
+            self.fetches = {"step": step.ops.step_after, "loss": step.worker.loss, **counted(setting)}
         self.counters_at = functools.partial(RunCounterValues, job.update, list(agreed.pushers), agreed.declared)
         self._hook = ProgressHook(self.fetches, job, self.counters_at, self._show, file, tracking.add)
         self.hooks = [self._hook]

@@ -18,21 +18,14 @@ class RackDisplay(Display):
     """The racks of a job, as far as its chief knows them."""
 
     gauges = (
-        Gauge(
-            key="core",
-            label="Between racks",
-            text="{core.bytes_per_step|bytes} a step ({core.flat_bytes_per_step|bytes} without racks)",
-            meaning="Bytes of values and gradients that cross from rack to rack in a step, by the plan.",
-        ),
-    )
+        Gauge("core", "Between racks",
+              "Bytes of values and gradients that cross from rack to rack in a step, by the plan.",
+              "{core.bytes_per_step|bytes} a step ({core.flat_bytes_per_step|bytes} without racks)"),
+    )  # fmt: skip
     columns = (
-        Gauge(
-            key="rack",
-            label="Rack",
-            text="{rack}{is_aggregator?, aggregator}",
-            meaning="Workers of a rack add up their gradients on one of them, the aggregator.",
-        ),
-    )
+        Gauge("rack", "Rack", "Workers of a rack add up their gradients on one of them, the aggregator.",
+              "{rack}{is_aggregator?, aggregator}"),
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._topology = FLAT

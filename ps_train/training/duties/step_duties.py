@@ -10,11 +10,12 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.step.parts.following import FollowingPart
-from ps_train.engine.updates.following.adaptation import AdaptationHook
+from ps_train.engine.updates.following.adaptation import ADAPTED, AdaptationHook
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.observe.profile.profile import Profile
 from ps_train.observe.progress.early_stop import early_stop_hooks
-from ps_train.observe.progress.progress import LossScaleHook, StepFetches
+from ps_train.observe.progress.progress import LossScaleHook
+from ps_train.observe.status.display import Display
 from ps_train.training.duties.duty import Duty, End, Rounds, Setting, Start
 from ps_train.training.duties.user_hooks import UserHooks
 from ps_train.training.joining.agreement import confirm
@@ -85,9 +86,15 @@ class EarlyStop(Duty):
 class Adapting(Duty):
     """Values that follow measurements, which the chief changes."""
 
-    def __init__(self, setting: Setting, fetches: StepFetches, profile: Profile) -> None:
+    def __init__(self, setting: Setting, fetches: Mapping[str, Any], profile: Profile) -> None:
         values, step = [part.adapted for part in setting.step.parts.of(FollowingPart)], setting.step.ps.global_step
-        self.hooks = [AdaptationHook(values, step, fetches.args().fetches, profile.tracer)] if values else []
+        self.hooks = [AdaptationHook(values, step, fetches, profile.tracer)] if values else []
+
+
+class AdaptedDisplay(Display):
+    """What the status page shows of such values."""
+
+    gauges = tuple(ADAPTED.values())
 
 
 class Profiling(Duty):

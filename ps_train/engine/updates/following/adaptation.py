@@ -33,46 +33,19 @@ from ps_train.engine.updates.following.adapted_value import AdaptedValue
 
 log = logging.getLogger(__name__)
 
-ADAPTED = {
-    gauge.key: gauge
-    for gauge in (
-        Gauge(
-            key="batch_size",
-            metric="batch_size",
-            help="Examples in a batch, where the size follows the network.",
-            label="Batch size",
-            text="{batch_size} of {job.batch_size}",
-            meaning="Examples that a worker uses in a step.",
-            word="batch",
-        ),
-        Gauge(
-            key="max_steps_ahead",
-            metric="max_steps_ahead",
-            help="Lead of workers, where it follows the stragglers.",
-            label="Steps ahead, at most",
-            meaning="How far a worker may be ahead of the slowest one.",
-            word="ahead",
-        ),
-        Gauge(
-            key="backup_workers",
-            metric="backup_workers",
-            help="Backup workers, where they follow the stragglers.",
-            label="Backup workers",
-            meaning="Gradients of so many of the slowest workers are not waited for.",
-            word="backups",
-        ),
-        Gauge(
-            key="push_codec",
-            metric="push_codec",
-            help="1 for the present codec of pushes, where it follows the network.",
-            label="Push codec",
-            meaning="How gradients are encoded on their way to the parameter servers.",
-            word="push",
-            names=AUTO_CODECS,
-            samples=lambda codec: [({"codec": codec}, 1)],
-        ),
-    )
-}
+_SHOWN = (
+    Gauge("batch_size", "Batch size", "Examples that a worker uses in a step.", "{batch_size} of {job.batch_size}",
+          "batch_size", "Examples in a batch, where the size follows the network.", word="batch"),
+    Gauge("max_steps_ahead", "Steps ahead, at most", "How far a worker may be ahead of the slowest one.", "",
+          "max_steps_ahead", "Lead of workers, where it follows the stragglers.", word="ahead"),
+    Gauge("backup_workers", "Backup workers", "Gradients of so many of the slowest workers are not waited for.", "",
+          "backup_workers", "Backup workers, where they follow the stragglers.", word="backups"),
+    Gauge("push_codec", "Push codec", "How gradients are encoded on their way to the parameter servers.", "",
+          "push_codec", "1 for the present codec of pushes, where it follows the network.", word="push",
+          names=AUTO_CODECS, samples=lambda codec: [({"codec": codec}, 1)]),
+)  # fmt: skip
+
+ADAPTED = {gauge.key: gauge for gauge in _SHOWN}
 """The flags whose value may follow measurements, and how each is shown."""
 
 _MIN_SECS, _MIN_STEPS = 2.0, 20

@@ -39,9 +39,9 @@ const WORDS = {
   Memory: "Resident memory of the process, and the limit of its machine or container.",
 };
 
-// What features show: facts of the job, columns of the workers, and keys that name a ps in a worker's process.
+// What features show: gauges of the job, columns of the workers, and keys that name a ps in a worker's process.
 const DISPLAYS = JSON.parse($("displays").textContent);
-for (const { label, meaning } of [...DISPLAYS.facts, ...DISPLAYS.columns]) if (meaning) WORDS[label] = meaning;
+for (const { label, meaning } of [...DISPLAYS.gauges, ...DISPLAYS.columns]) if (meaning) WORDS[label] = meaning;
 
 const figures = {},
   last = { status: null, history: null };
@@ -70,7 +70,7 @@ const at = (data, path) => path.split(".").reduce((found, name) => found?.[name]
 // A gauge without a value does not apply to the job.
 function gaugeText({ key, text }, data) {
   if ((at(data, key) ?? null) === null) return undefined;
-  return text.replace(/\{([\w.]+)(?:\|(\w+)|\?([^}]*))?\}/g, (_, path, format, mark) => {
+  return (text || `{${key}}`).replace(/\{([\w.]+)(?:\|(\w+)|\?([^}]*))?\}/g, (_, path, format, mark) => {
     const value = at(data, path);
     if (mark !== undefined) return value ? mark : "";
     return (isNumber(value) ? FORMATS[format ?? "count"](value) : value) ?? "–";
@@ -128,7 +128,7 @@ function showHeader(status) {
     ["Waiting", status.waiting ? share(status.waiting.share) : undefined],
     ["Staleness, mean", status.staleness ? number(status.staleness.mean) : undefined],
     ["Batch size", count(job.batch_size) ?? job.batch_size],
-    ...DISPLAYS.facts.filter(({ key }) => !isOfStream(key)).map((gauge) => [gauge.label, gaugeText(gauge, status)]),
+    ...DISPLAYS.gauges.filter(({ key }) => !isOfStream(key)).map((gauge) => [gauge.label, gaugeText(gauge, status)]),
     ["Updates skipped", known(count(status.skipped))],
     ["Gradients dropped", known(count(status.dropped))],
     ["Last save", isNumber(save.last_step) ? `step ${count(save.last_step)}` : "none yet"],
@@ -259,7 +259,7 @@ function showStream(status) {
   if (stream === null) return;
   const left = (value) => (stream.unit === "bytes" ? bytes(value) : `${count(value)} ${stream.unit}`),
     growth = isNumber(stream.growth) ? `${number(stream.growth)} times as fast as they are read` : "at a rate not known yet";
-  const more = DISPLAYS.facts.filter(({ key }) => isOfStream(key) && isNumber(at(status, key)));
+  const more = DISPLAYS.gauges.filter(({ key }) => isOfStream(key) && isNumber(at(status, key)));
   const sentences = [`${left(stream.lag)} are left to read; data arrive ${growth}.`];
   sentences.push(...more.map((gauge) => `${gauge.label}: ${gaugeText(gauge, status)}.`));
   setText($("stream-summary"), sentences.join(" "));

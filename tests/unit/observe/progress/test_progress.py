@@ -16,7 +16,7 @@ from ps_train.base.console import Progress
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.observe.progress.eval_events import read_eval_metrics
-from ps_train.observe.progress.progress import EventFile, ProgressHook, StepFetches
+from ps_train.observe.progress.progress import EventFile, ProgressHook
 
 MIB = 1 << 20
 STEPS_PER_SEC = 100
@@ -47,7 +47,7 @@ class Run:
         job = Job(**{"max_steps": 10**9, **fields})
         nothing = tf.constant(0)
         self.hook = ProgressHook(
-            StepFetches(nothing, nothing),
+            {"step": nothing, "loss": nothing},
             job,
             lambda **counted: self._tally,
             self._show,
@@ -161,7 +161,7 @@ def test_a_run_that_loses_a_ps_every_minute_does_not_begin_anew(begun: Callable[
 
 def test_closing_a_hook_that_never_had_a_session_does_nothing(tmp_path: pathlib.Path) -> None:
     nothing = tf.constant(0)
-    hook = ProgressHook(StepFetches(nothing, nothing), Job(), RunCounterValues, print, EventFile(str(tmp_path)))
+    hook = ProgressHook({"step": nothing, "loss": nothing}, Job(), RunCounterValues, print, EventFile(str(tmp_path)))
     hook.close()
     assert not list(tmp_path.iterdir())
 

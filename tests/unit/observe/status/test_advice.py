@@ -40,8 +40,6 @@ PARTS = [(rule, part) for rule, part in PARTS if part == "pull" or rule.name == 
 def test_no_advice_is_followed_already_or_impossible(rule, part):
     times = {"worker:0": step_time(**{part: 0.009})}
     for job in JOBS:
-        if rule.name == "ps_cpu" and job.ps_on_workers:
-            continue  # such a job is exempt
         text = rule.advice(a_status(step_time=times), job, "worker:0", 0.5)
         assert "None" not in text and ", or or" not in text
         assert not (job.ps_on_workers and "--num_ps" in text), "there are as many ps as workers"

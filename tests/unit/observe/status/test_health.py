@@ -12,7 +12,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.config.validators import HEALTH_RULES, parse_limits
-from ps_train.observe.status.health import RULES, HealthLimits, findings, warnings
+from ps_train.observe.status.health import RULES, findings, warnings
 from ps_train.training.tasks.displays import displays_of
 from ps_train.training.tasks.hosted_ps import HostedPsDisplay
 from tests.support.job_status import a_status, job_of, step_time
@@ -22,7 +22,7 @@ BOTH = ("worker:0", "worker:1")
 
 
 def found(status, limits="", **fields):
-    return findings(status, job_of(**fields), HealthLimits.parse(limits))
+    return findings(status, job_of(health_limits=limits, **fields))
 
 
 def warned(status, limits="", **fields):
@@ -239,7 +239,7 @@ def test_limits_are_read_by_name():
 def test_the_cpu_of_a_process_that_computes_too_is_not_that_of_a_ps():
     assert "ps_cpu" in warned(with_ps(cpu=7.9))
     (display,) = displays_of(Cluster.of(job_of(ps_hosts=(), ps_on_workers=True))).of(HostedPsDisplay)
-    every = findings(with_ps(cpu=7.9), job_of(), HealthLimits.parse(""), display.exempt)
+    every = findings(with_ps(cpu=7.9), job_of(), display.exempt)
     assert {each["state"] for each in every if each["rule"] == "ps_cpu"} == {"unknown"}
 
 
