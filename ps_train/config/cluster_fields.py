@@ -153,6 +153,14 @@ class ClusterFields:
         60.0, "timeouts", "Longest wait of the chief for the other workers at the end.", above(0)
     )
 
+    def __post_init__(self) -> None:
+        if self.num_ps == 0:
+            object.__setattr__(self, "ps_on_workers", True)
+
+
+PS_FLAGS = ("num_ps", "ps_on_workers")
+"""The flags of `asked_ps`."""
+
 
 def asked_ps(given: Mapping[str, Any], default: Any = None) -> Any:
     """Returns the number of processes for ps that flags ask for, 0 where the workers are the ps.

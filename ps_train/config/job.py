@@ -73,8 +73,7 @@ class Job(JobValues):
                 raise ConfigError(f"{name}={path!r} is not valid: use a path.")
             object.__setattr__(self, name, local_path(name, path, source_of(self.sources, name), place == LOCAL))
         check_fields(self, self.sources)
-        if self.num_ps == 0:
-            object.__setattr__(self, "ps_on_workers", True)
+        super().__post_init__()
         refuse(self)
         parse(self.inject_fault)
         self.model_arguments()

@@ -68,7 +68,7 @@ def test_a_writer_that_fails_or_dies_goes_on_and_is_seen(
     try:
         eventually(lambda: "deltas" in side_work.failing(), 60, "the failure")
         assert "cannot be written" in side_work.failing()["deltas"].reason
-        writer._process.kill()
+        writer._process.send(signal.SIGKILL)
         eventually(lambda: "exit code -9" in side_work.failing()["deltas"].reason, 60, "the death")
         (tmp_path / "deltas").unlink()
         eventually(lambda: "deltas" not in side_work.failing(), 60, "the base")

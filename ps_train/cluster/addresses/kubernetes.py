@@ -31,7 +31,7 @@ def resolve(given: Mapping[str, Any], environ: Mapping[str, str]) -> FoundCluste
     refuse_host_lists(given, SOURCE)
     given = {**given, "num_ps": asked_ps(given)}
     for name in ("k8s_service", "num_ps", "num_workers"):
-        if not given.get(name) and not (name == "num_ps" and given[name] == 0):
+        if given.get(name) in (None, ""):
             raise ConfigError(
                 f"cluster_from=kubernetes, but {name} is not given: give --k8s_service (the headless service), "
                 "--num_ps and --num_workers (numbers of pods)."
@@ -67,8 +67,6 @@ def _of_two_sets(pod: re.Match[str], numbers: Mapping[str, int], ending: str) ->
             f"make it the number of replicas."
         )
     job = {
-        f"{name}_hosts": tuple(f"{pod[1]}{name}-{i}{ending}" for i in range(count))
-        for name, count in numbers.items()
-        if count
+        f"{name}_hosts": tuple(f"{pod[1]}{name}-{i}{ending}" for i in range(count)) for name, count in numbers.items()
     }
     return FoundCluster(job, {"job_name": name, "task_index": index}, SOURCE)

@@ -43,7 +43,7 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
     Args:
       addresses: address of each rank.
       rank: of this process.
-      given: the flags; `num_ps` ranks are ps, 1 if it is not given, and none if the workers hold the variables.
+      given: the flags; 1 rank is a ps where they do not tell the number.
       source: the origin of the ranks, for error texts.
 
     Raises:
@@ -57,7 +57,6 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
             f"{source} has {size} task{'s' if size > 1 else ''}, of which {num_ps} would be ps, so no worker is left: "
             "start more tasks, or use a smaller --num_ps."
         )
-    ps_hosts = {"ps_hosts": tuple(addresses[:num_ps])} if num_ps else {}
-    job = {**ps_hosts, "worker_hosts": tuple(addresses[num_ps:])}
+    job = {"ps_hosts": tuple(addresses[:num_ps]), "worker_hosts": tuple(addresses[num_ps:])}
     name, index = ("ps", rank) if rank < num_ps else ("worker", rank - num_ps)
     return FoundCluster(job, {"job_name": name, "task_index": index}, source)

@@ -21,6 +21,7 @@ from ps_train.base.errors import PsTrainError
 from ps_train.cluster.addresses.ports import hold_ports, release_held_port
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.compat.capture.job_of_config import cluster_job
+from ps_train.config.cluster_fields import PS_FLAGS
 from ps_train.config.job import Task
 from ps_train.training.tasks import ps
 
@@ -55,7 +56,7 @@ class LocalConfig:
     def job(self) -> dict[str, Any] | None:
         """The further flags; the ps is in this process in any case."""
         given = getattr(self._config, "job", None)
-        return given and {name: given[name] for name in given if name not in ("ps_on_workers", "num_ps")}
+        return given and {name: given[name] for name in given if name not in PS_FLAGS}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._config, name)

@@ -73,4 +73,4 @@ def test_an_index_of_the_job_that_disagrees_is_refused(index):
 def test_all_pods_are_workers_where_they_hold_the_variables(pod):
     found = resolve({**GIVEN, "num_ps": 0}, {"HOSTNAME": pod})
     assert found.task == {"job_name": "worker", "task_index": 1}
-    assert list(found.job) == ["worker_hosts"] and len(found.job["worker_hosts"]) == 2
+    assert found.job["ps_hosts"] == () and len(found.job["worker_hosts"]) == 2

@@ -60,4 +60,7 @@ def test_host_lists_beside_the_cluster_of_the_environment_are_refused(name):
 @pytest.mark.parametrize("given", [{"ps_on_workers": True}, {"num_ps": 0}])
 def test_all_ranks_are_workers_where_they_hold_the_variables(given):
     found = cluster_of_ranks(ADDRESSES, 0, given, "Slurm")
-    assert found.job == {"worker_hosts": tuple(ADDRESSES)} and found.task == {"job_name": "worker", "task_index": 0}
+    assert found.job == {"ps_hosts": (), "worker_hosts": tuple(ADDRESSES)} and found.task == {
+        "job_name": "worker",
+        "task_index": 0,
+    }
