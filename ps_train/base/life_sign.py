@@ -1,11 +1,15 @@
-"""A sign of life: a thread that does the same again and again, until it is stopped or its process ends.
+"""Signs of life: a thread that gives one again and again, and the reader's rule for how old one is.
 
     sign = LifeSign("run status", touch, every_secs=1.0)      # touch() writes into a ps's store, a file or an object
     sign.start()
     sign.stop()
 
-The write must be new each time, since readers take any change for life (`cluster/membership/liveness.py`) and compare
-no clocks.  What a failure means is the business of the function: it must not raise.
+    last = LastChange()
+    last.secs(read_text("lock.json"), time.monotonic())       # 0.0 whenever it has changed
+
+A sign must be new each time: a reader takes any change for life, and measures by its own clock since it has seen the
+last one, so clocks are not compared between machines.  What a failure to write means is the business of the function
+that writes: it must not raise.
 """
 
 from __future__ import annotations
@@ -52,3 +56,30 @@ class LifeSign:
         while not self._stopped.wait(secs):
             secs = self._every_secs
             self._beat()
+
+
+class LastChange:
+    """The last change of a value, as one reader has seen it; the first value counts as one.  It reads no clock."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, float] | None = None
+
+    def is_new(self, value: object) -> bool:
+        """Returns True if a value differs from the last one."""
+        return self._seen is None or self._seen[0] != value
+
+    def secs(self, value: object, now: float) -> float:
+        """Takes in a value; returns the seconds since it has changed.
+
+        Args:
+          value: what was read just now.
+          now: seconds of a monotonic clock.
+        """
+        if self._seen is None or self._seen[0] != value:
+            self._seen = (value, now)
+        return now - self._seen[1]
+
+    def extend(self, secs: float) -> None:
+        """Leaves out `secs` in which nothing could be read."""
+        if self._seen is not None:
+            self._seen = (self._seen[0], self._seen[1] + secs)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ps_train.base.errors import ConfigError, RefusedError
-from ps_train.base.life_sign import LifeSign
+from ps_train.base.life_sign import LastChange, LifeSign
 from ps_train.base.process_ids import host_identity, process_exited
 from ps_train.base.remote_files import RemoteDirectory
 from ps_train.base.untrusted import UntrustedError, read_text
@@ -102,7 +102,8 @@ class DirectoryLock:
           RefusedError: a living process holds it.
           ConfigError: the file is there and cannot be read.
         """
-        since, first = time.monotonic(), self._read()
+        last = LastChange()
+        last.secs(self._read(), time.monotonic())
         while not self._create():
             found = self._read()
             if found is None:
@@ -112,9 +113,10 @@ class DirectoryLock:
             if text == self._text:
                 break
             holder, age = _holder_of(text), self._age(touched)
-            if reason := self._free_reason(holder, max(age, time.monotonic() - since)):
+            has_changed, secs = last.is_new(found), last.secs(found, time.monotonic())
+            if reason := self._free_reason(holder, max(age, secs)):
                 self._take_over(text, f"{_location(holder)} {reason}")
-            elif found != first or (_is_here(holder) and age < _FRESH_SECS):
+            elif has_changed or (_is_here(holder) and age < _FRESH_SECS):
                 raise RefusedError(
                     f"model_dir={self.directory} is in use by {_location(holder)} ({NAME}): stop that job, or use "
                     "another --model_dir."

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from ps_train.base.life_sign import LastChange
 from ps_train.cluster.membership.records import TaskState, TaskStatus
 
 
@@ -19,9 +21,8 @@ class StallDetector:
     """Reports a stall after `warn_secs` without a new step, and again whenever that time has doubled."""
 
     def __init__(self, warn_secs: float) -> None:
-        self._warn_secs = warn_secs
-        self._step = -1
-        self._since, self._next = 0.0, warn_secs
+        self._warn_secs, self._next = warn_secs, warn_secs
+        self._step = LastChange()
 
     def update(self, step: int, awaited: Sequence[str], now: float) -> str | None:
         """Returns a line to log, or None.
@@ -31,13 +32,14 @@ class StallDetector:
           awaited: the tasks that others wait for.
           now: seconds of a monotonic clock.
         """
-        if step != self._step or not awaited:
-            self._step, self._since, self._next = step, now, self._warn_secs
+        secs = self._step.secs(step if awaited else None, now)
+        if not awaited or not secs:
+            self._next = self._warn_secs
             return None
-        if now - self._since < self._next:
+        if secs < self._next:
             return None
         self._next *= 2
-        return f"no update since step {step}, for {now - self._since:.0f}s: all wait for {', '.join(awaited)}"
+        return f"no update since step {step}, for {secs:.0f}s: all wait for {', '.join(awaited)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,30 +68,25 @@ class PeerStates:
 
 
 class LivenessTracker:
-    """Remembers when the heartbeat of each key was last seen to change."""
+    """The last changes of many heartbeats, each by its key."""
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[object, float]] = {}
+        self._last: defaultdict[str, LastChange] = defaultdict(LastChange)
 
     def silent_secs(self, key: str, heartbeat: object, now: float) -> float:
-        """Returns the seconds since the heartbeat of `key` changed; 0.0 for one that is new.
+        """Takes in a heartbeat; returns the seconds since that of this key has changed.
 
         Args:
           key: name of the heartbeat's owner.
           heartbeat: any value that differs from the one before while its owner lives.
           now: seconds of a monotonic clock.
         """
-        if self.has_changed(key, heartbeat):
-            self._last[key] = (heartbeat, now)
-        return now - self._last[key][1]
-
-    def has_changed(self, key: str, heartbeat: object) -> bool:
-        """Returns whether a heartbeat differs from the last one of `key`; True for a key that is new."""
-        return key not in self._last or self._last[key][0] != heartbeat
+        return self._last[key].secs(heartbeat, now)
 
     def extend(self, secs: float) -> None:
         """Leaves out `secs` in which no heartbeat could be read."""
-        self._last = {key: (heartbeat, since + secs) for key, (heartbeat, since) in self._last.items()}
+        for last in self._last.values():
+            last.extend(secs)
 
 
 class TaskLiveness:

@@ -30,10 +30,9 @@ from ps_train.base.errors import (
     UnreachableError,
     exit_code_of_signal,
 )
-from ps_train.base.life_sign import LifeSign
+from ps_train.base.life_sign import LastChange, LifeSign
 from ps_train.base.untrusted import as_record, parse_json, read_text
 from ps_train.base.whole_file import write_whole
-from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.config.job import Job
 
 log = logging.getLogger(__name__)
@@ -193,15 +192,15 @@ class RunMonitor:
 
     def __init__(self, job: Job, now: float, may_start_late: bool = False) -> None:
         self._job, self._may_start_late = job, may_start_late
-        self._tracker = LivenessTracker()
-        self._tracker.silent_secs("chief", None, now)
+        self._sign = LastChange()
+        self._sign.secs(None, now)
         self._was_read = self._alive = False
 
     def update(self, found: StatusReading | None, now: float) -> RunEnd | None:
         """Returns how the run ended; None while it may go on."""
-        if self._tracker.has_changed("chief", found):
+        if self._sign.is_new(found):
             self._alive = self._was_read
-        silent_secs = self._tracker.silent_secs("chief", found, now)
+        silent_secs = self._sign.secs(found, now)
         self._was_read = True
         status = found.status if found is not None else Status(RunState.RUNNING)
         if silent_secs <= self._allowed_silence_secs(status):

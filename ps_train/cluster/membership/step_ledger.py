@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 
 from ps_train.base.errors import LostTaskError
+from ps_train.base.life_sign import LastChange
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.records import Record, TaskState, TaskStatus, task_statuses
@@ -103,7 +104,7 @@ class StepLedger:
         self._key = f"steps/{generation}"
         self._lock = threading.Lock()  # one thread takes steps ahead, another gives some back
         self._text, self._made = "", 0
-        self._still: tuple[str, int, float] = ("", -1, 0.0)
+        self._still = LastChange()
 
     def start_at(self, step: int, limit: int = 0) -> None:
         """Makes all steps from `step` on available, up to a limit (see `Ledger`)."""
@@ -183,10 +184,8 @@ class StepLedger:
         statuses = {f"{status.task}/{status.process_id}": status for status in task_statuses(items)}
         if any(_holds(statuses.get(owner), is_silent) for owner in ledger.held if owner != self._owner):
             return False
-        step, now = read_step(), time.monotonic()
-        if self._still[:2] != (text, step):
-            self._still = (text, step, now)
-        if step >= end or now - self._still[2] < SETTLE_SECS:
+        step = read_step()
+        if self._still.secs((text, step), time.monotonic()) < SETTLE_SECS or step >= end:
             return False
         return self._write(text, Ledger(step, {}, ledger.limit))
 

@@ -17,8 +17,8 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
+from ps_train.base.life_sign import LastChange
 from ps_train.base.process_ids import process_exited
-from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.records import Record, TaskState, TaskStatus, task_statuses
 
 _GAP_SECS = 2.0
@@ -76,7 +76,7 @@ class Succession:
 
     def __init__(self, rack: str, process_id: str, lease_secs: float) -> None:
         self._key, self._process_id, self._lease_secs = aggregator_key(rack), process_id, lease_secs
-        self._tracker = LivenessTracker()
+        self._sign = LastChange()
         self._is_dead, self._updated_at = False, -1.0
         self.text = ""
 
@@ -97,7 +97,7 @@ class Succession:
         """
         passed = now - self._updated_at
         unread = passed if self._updated_at >= 0 and passed > _GAP_SECS else 0.0
-        self._tracker.extend(unread)
+        self._sign.extend(unread)
         self._updated_at = now
         self.text = found.get(self._key, "")
         role = self.role
@@ -111,7 +111,7 @@ class Succession:
     def _has_died(self, role: Aggregator, statuses: list[TaskStatus], now: float) -> bool:
         status = next((one for one in statuses if one.task == role.task), None)
         sign = (role.term, status.sign_of_life if status is not None else None)
-        silent = self._tracker.silent_secs(self._key, sign, now) > self._lease_secs
+        silent = self._sign.secs(sign, now) > self._lease_secs
         if status is None or silent:
             return silent
         has_other_process = status.process_id != role.process_id and status.state != TaskState.PREPARING

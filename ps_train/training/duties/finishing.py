@@ -14,6 +14,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import LostTaskError
+from ps_train.base.life_sign import LastChange
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import Outcome, OutcomeKind
@@ -77,7 +78,7 @@ class Finishing(Ending):
         self._begun: _Begun | None = None
         self._start: Start
         self._gave_up = ""
-        self._seen, self._deadline = -1, 0.0
+        self._still = LastChange()
 
     def opened(self, session: v1.Session, start: Start) -> None:
         """The clock of the training starts with the first session."""
@@ -88,7 +89,7 @@ class Finishing(Ending):
 
     def paused(self, session: v1.Session) -> None:
         """The wait for the other tasks begins."""
-        self._seen, self._deadline = -1, 0.0
+        self._still = LastChange()
 
     def is_over(self, session: v1.Session) -> bool:
         """Returns True when no other task trains, and none can; gives the steps of dead workers to others before."""
@@ -98,9 +99,9 @@ class Finishing(Ending):
         ended = step >= job.max_steps or self._user_hooks.have_ended
         if not others.training and (ended or self._feed.is_exhausted(others)):
             return True
-        if step > self._seen or (self._feed.waits_for_rows and not others.training):
-            self._seen, self._deadline = step, time.monotonic() + job.finish_timeout_secs
-        if time.monotonic() > self._deadline:
+        if self._feed.waits_for_rows and not others.training:
+            self._still = LastChange()
+        if self._still.secs(step, time.monotonic()) > job.finish_timeout_secs:
             names = ", ".join(others.training)
             log.warning("no longer waiting for %s (finish_timeout_secs)", names)
             self._gave_up = "given up waiting for " + names

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import human_secs
 from ps_train.base.errors import SaveError
+from ps_train.base.life_sign import LastChange
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.liveness import TaskLiveness
@@ -100,7 +101,7 @@ class Saving(Saves):
         self._session: v1.Session
         self._ledger: StepLedger
         self._is_newer = False
-        self._limit, self._paused_at = 0, (0, 0.0)
+        self._limit, self._paused = 0, LastChange()
 
     def connected(self, session: v1.Session) -> None:
         """Finds out which ps can write checkpoints."""
@@ -182,10 +183,9 @@ class Saving(Saves):
 
     def _watch_pause(self, session: v1.Session, step: int, is_first: bool) -> None:
         """Gives the steps of dead workers to others, and goes on without the checkpoint if a worker is stalled."""
-        now = time.monotonic()
-        if is_first or step != self._paused_at[0]:
-            self._paused_at = step, now
-        still = now - self._paused_at[1]
+        if is_first:
+            self._paused = LastChange()
+        still = self._paused.secs(step, time.monotonic())
         if still < POLL_SECS or step >= self._limit:
             return
         self._ledger.reclaim(lambda: int(session.run(self._global_step)), self._joined.membership.is_silent)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.life_sign import LastChange
 from ps_train.config.job import Job
 from ps_train.data.shards import event_cut_policy as policy
 from ps_train.data.shards.partition_policy import begun_partitions
@@ -58,7 +59,7 @@ class EventGate(RowGate):
         self._marks: Any = None
         self._partitions: Partitions | None = None
         self._late, self._told_late = 0, -math.inf
-        self._reached_since: tuple[float, float] = (-1, 0.0)
+        self._reached = LastChange()
 
     def stamp(self, partition: int, row: Row) -> float | None:
         """Returns the event time of a row, ms since 1970."""
@@ -131,11 +132,7 @@ class EventGate(RowGate):
 
     def _secs_since_reached(self, progress: np.ndarray[Any, Any]) -> float:
         """Returns for how long this replica has known that some partition has reached the cut by a row."""
-        next_cut, now = int(self._next), time.monotonic()
         begun = begun_partitions(progress, progress.shape[1])
-        if not policy.has_any_reached(self._marks, progress, begun, next_cut):
-            self._reached_since = (-1, 0.0)
-            return -1.0
-        if self._reached_since[0] != next_cut:
-            self._reached_since = (next_cut, now)
-        return now - self._reached_since[1]
+        is_reached = policy.has_any_reached(self._marks, progress, begun, int(self._next))
+        secs = self._reached.secs(self._next if is_reached else None, time.monotonic())
+        return secs if is_reached else -1.0

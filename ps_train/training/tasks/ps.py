@@ -18,13 +18,13 @@ from ps_train.base.errors import (
     UnreachableError,
     exit_code_of_signal,
 )
+from ps_train.base.life_sign import LastChange
 from ps_train.base.polling import poll_until
 from ps_train.base.signals import MainThreadEvents
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.heartbeat import outcome_error
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.presence import HEARTBEAT_SECS, AbsenceLimits, JobEndDetector
 from ps_train.cluster.membership.records import Outcome, OutcomeKind, StopRequest, TaskState, task_statuses
 from ps_train.cluster.membership.telemetry import TelemetrySource
@@ -47,8 +47,8 @@ class AllWorkersGoneDetector:
     """
 
     def __init__(self, job: Job, now: float) -> None:
-        self._job, self._tracker = job, LivenessTracker()
-        self._tracker.silent_secs("workers", [], now)
+        self._job, self._heartbeats = job, LastChange()
+        self._heartbeats.secs([], now)
 
     def update(self, items: dict[str, str], now: float) -> None:
         """Takes in what the store holds.
@@ -62,7 +62,7 @@ class AllWorkersGoneDetector:
           LostTaskError: all workers have fallen silent.
         """
         heartbeats = sorted(status.sign_of_life for status in task_statuses(items))
-        silent_secs = self._tracker.silent_secs("workers", heartbeats, now)
+        silent_secs = self._heartbeats.secs(heartbeats, now)
         if not heartbeats and silent_secs > self._job.startup_timeout_secs:
             raise UnreachableError(
                 f"no worker has come within {silent_secs:.0f}s (startup_timeout_secs); {DOCTOR_HINT}"

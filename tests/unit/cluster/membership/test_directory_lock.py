@@ -118,6 +118,16 @@ def test_a_lock_from_elsewhere_that_nobody_touches_is_free_after_the_lease(
     assert time.monotonic() - began < 25
 
 
+def test_a_lock_that_another_process_takes_over_first_is_its_own_for_a_whole_lease(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, host="elsewhere", pid=1)
+    lock = DirectoryLock(str(tmp_path), "chief:0", lease_secs=0.5)
+    monkeypatch.setattr(lock, "_take_over", lambda text, cause: leave(tmp_path, host="elsewhere", pid=2))
+    with pytest.raises(RefusedError, match="is in use by worker:0 on elsewhere, pid 2"):
+        lock.acquire()
+
+
 def test_a_file_that_is_no_lock_is_free_after_the_lease(tmp_path: pathlib.Path) -> None:
     for text in ("", "[1", '{"task": "worker:0", "new": 1}'):
         (tmp_path / NAME).write_text(text)
