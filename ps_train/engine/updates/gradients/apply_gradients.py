@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -116,10 +118,10 @@ class PsOptimizer:
         self.key_of: Callable[[str, str, int], str] = _key_with_group
         self.slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
-    def apply(self, gradients: Mapping[str, Any], lr_divisor: tf.Tensor | None = None) -> tf.Operation:
+    def apply(self, gradients: Mapping[str, Any], rate_divisors: Sequence[tf.Tensor] = ()) -> tf.Operation:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
         with tf.device(self._device):
-            groups = self._groups(lr_divisor)
+            groups = self._groups(rate_divisors)
             admitted = {
                 name: self._vocabularies[name].admit(gradients[name], gradients.get(mask_name(name)))
                 for name in self._open(gradients)
@@ -156,7 +158,7 @@ class PsOptimizer:
             `apply`, which makes the slots.
         """
         with tf.device(self._device):
-            groups = self._groups(None)
+            groups = self._groups([])
             names: dict[str, list[str]] = {}
             for name in residuals:
                 names.setdefault(groups.group_of(name), []).append(name)
@@ -256,11 +258,13 @@ class PsOptimizer:
                         f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
                     )
 
-    def _groups(self, lr_divisor: tf.Tensor | None) -> OptimizerGroups:
+    def _groups(self, rate_divisors: Sequence[tf.Tensor]) -> OptimizerGroups:
         name = self._job.optimizer_name(self._model.default_optimizer)
-        rate = self._job.learning_rate or self._model.default_learning_rate
+        rate: Any = self._job.learning_rate or self._model.default_learning_rate
+        if rate_divisors:
+            rate /= functools.reduce(operator.mul, rate_divisors)
         with overriding_global_step(self._update_count):
-            found = self._model.optimizer(name, rate if lr_divisor is None else rate / lr_divisor)
+            found = self._model.optimizer(name, rate)
         groups = optimizer_groups(found)
         self.key_of, self.slot_key_of = groups.key_of, groups.slot_key_of
         own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}

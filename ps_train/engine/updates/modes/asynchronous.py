@@ -6,8 +6,6 @@ update's staleness is known at that moment.  `stale_gradients.py` has the rules 
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,25 +90,24 @@ class Asynchronous(UpdateMode):
         gradients, header = push.gradients()
         update_count = shard.update_count.read_value()
         staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
-        accepted = [found for rule in self._rules if (found := rule.accepts(staleness)) is not None]
-        wanted = header.examples > 0 if self.may_be_empty else None
+        accepted = [condition for rule in self._rules for condition in rule.used_if(staleness)]
+        wanted = [header.examples > 0] if self.may_be_empty else []
         # The other ps do not know the global step: an update that they still make belongs to a job at its end.
         is_open = [update_count < self._max_steps] if shard.ps == 0 else []
         verdicts = [part.judge(push) for part in shard.parts]
-        conditions = [*accepted, *([] if wanted is None else [wanted]), *is_open]
+        conditions = [*accepted, *wanted, *is_open]
         conditions += [condition for verdict in verdicts for condition in verdict.used_if]
-        only_if = tf.reduce_all(tf.stack(conditions)) if conditions else None
-        divisors = [found for rule in self._rules if (found := rule.lr_divisor(staleness)) is not None]
-        lr_divisor = functools.reduce(operator.mul, divisors) if divisors else None
+        only_if = [tf.reduce_all(tf.stack(conditions))] if conditions else []
+        divisors = [divisor for rule in self._rules for divisor in rule.rate_divisors(staleness)]
         with tf.control_dependencies([staleness]):
-            updated = shard.update(gradients, Update(header, push.state.by_slice()), only_if, lr_divisor)
+            updated = shard.update(gradients, Update(header, push.state.by_slice()), only_if, divisors)
             done = [updated, *(op for verdict in verdicts for op in verdict.ended(is_open))]
         kept = [*accepted, *(condition for verdict in verdicts for condition in verdict.kept_if)]
         counts = Counts(
             replica.index,
             tf.cast(header.skipped, tf.int64),
             [tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)] if kept else [],
-            [(staleness, tf.cast(True if only_if is None else only_if, tf.int64))],
+            [(staleness, tf.cast(next(iter(only_if), True), tf.int64))],
         )
         return [*done, *(op for part in shard.parts for op in part.counted(counts))]
 

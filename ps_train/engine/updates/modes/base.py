@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ class ParameterShard:
 
     Attributes:
       ps: index of the ps.
-      apply: function of gradients (slice name to gradient, on this ps) and of the learning rate's divisor (float32
-        scalar or None).  It returns the operation that applies the optimizers to all of them.
+      apply: function of gradients (slice name to gradient, on this ps) and of divisors of the learning rate (float32
+        scalars).  It returns the operation that applies the optimizers to all of them.
       update_count: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
       parts: what features add, inside the ps's lock.
@@ -38,7 +39,7 @@ class ParameterShard:
     """
 
     ps: int
-    apply: Callable[[Mapping[str, tf.Tensor], tf.Tensor | None], tf.Operation]
+    apply: Callable[[Mapping[str, tf.Tensor], Sequence[tf.Tensor]], tf.Operation]
     update_count: tf.Variable
     version: tf.Tensor
     parts: Sequence[ShardPart] = ()
@@ -48,27 +49,28 @@ class ParameterShard:
         self,
         gradients: Mapping[str, tf.Tensor],
         update: Update,
-        only_if: tf.Tensor | None = None,
-        lr_divisor: tf.Tensor | None = None,
+        only_if: Sequence[tf.Tensor] = (),
+        rate_divisors: Sequence[tf.Tensor] = (),
     ) -> tf.Operation:
         """Applies gradients and counts the update.
 
         Args:
           gradients: slice name to gradient.
           update: what the parts of the shard get.
-          only_if: bool scalar; the update is skipped where it is false.  None: the update is always made.
-          lr_divisor: float32 scalar that divides the learning rate; None: 1.
+          only_if: bool scalars; the update is skipped where any of them is false.
+          rate_divisors: float32 scalars that divide the learning rate.
         """
-        for divisor in self.rate_divisors:
-            own = divisor(update.header.examples)
-            lr_divisor = own if lr_divisor is None else own * lr_divisor
+        divisors = [*(divisor(update.header.examples) for divisor in self.rate_divisors), *rate_divisors]
 
         def do() -> tf.Operation:
-            with tf.control_dependencies([self.apply(gradients, lr_divisor)]):
+            with tf.control_dependencies([self.apply(gradients, divisors)]):
                 done = [self.update_count.assign_add(1, read_value=False)]
                 return tf.group(*done, *(op for part in self.parts for op in part.updated(update)))
 
-        return do() if only_if is None else v1.cond(only_if, do, tf.no_op)
+        make: Callable[[], tf.Operation] = do
+        for condition in only_if:
+            make = functools.partial(v1.cond, condition, make, tf.no_op)
+        return make()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,13 @@ from ps_train.config.job import Job
 class StaleGradientRule:
     """A rule for stale gradients.  Its methods add operations on the ps; those of this class change nothing."""
 
-    def accepts(self, staleness: tf.Tensor) -> tf.Tensor | None:
-        """Returns whether a gradient of this staleness is used, bool scalar; None: always."""
-        return None
+    def used_if(self, staleness: tf.Tensor) -> list[tf.Tensor]:
+        """Returns bool scalars; a gradient of this staleness is used where all of them are true."""
+        return []
 
-    def lr_divisor(self, staleness: tf.Tensor) -> tf.Tensor | None:
-        """Returns the divisor of the learning rate, float32 scalar; None: 1."""
-        return None
+    def rate_divisors(self, staleness: tf.Tensor) -> list[tf.Tensor]:
+        """Returns float32 scalars that divide the learning rate."""
+        return []
 
 
 class MaxStaleness(StaleGradientRule):
@@ -35,9 +35,9 @@ class MaxStaleness(StaleGradientRule):
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def accepts(self, staleness: tf.Tensor) -> tf.Tensor:
+    def used_if(self, staleness: tf.Tensor) -> list[tf.Tensor]:
         """Returns whether the gradient is not older."""
-        return staleness <= self._most
+        return [staleness <= self._most]
 
 
 class DividedRate(StaleGradientRule):
@@ -46,9 +46,9 @@ class DividedRate(StaleGradientRule):
     Zhang et al. 2016, "Staleness-aware Async-SGD for Distributed Deep Learning".
     """
 
-    def lr_divisor(self, staleness: tf.Tensor) -> tf.Tensor:
+    def rate_divisors(self, staleness: tf.Tensor) -> list[tf.Tensor]:
         """Returns the staleness."""
-        return tf.cast(tf.maximum(staleness, 1), tf.float32)
+        return [tf.cast(tf.maximum(staleness, 1), tf.float32)]
 
 
 def stale_gradient_rules(job: Job) -> list[StaleGradientRule]:

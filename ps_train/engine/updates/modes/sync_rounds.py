@@ -89,7 +89,7 @@ class RoundShard:
         def do() -> tf.Operation:
             means, header = self._sums.mean()
             state, has_state = self._sums.state()
-            only_if = header.examples > 0 if may_be_empty else None
+            only_if = [header.examples > 0] if may_be_empty else []
             updated = self._shard.update(means, Update(header, state, has_state), only_if)
             return tf.group(updated, *(part.finish() for part in self._parts))
 
