@@ -126,7 +126,7 @@ class JobExecution:
     Args:
       objective: name of the metric.
       job: starts the job.
-      evaluator: starts the evaluator; None for none.
+      evaluators: start the evaluators, of which there may be none.
     """
 
     def __init__(
@@ -134,16 +134,16 @@ class JobExecution:
         directory: str,
         objective: str,
         job: Callable[[], ProgramProcess],
-        evaluator: Callable[[], ProgramProcess] | None,
+        evaluators: Sequence[Callable[[], ProgramProcess]],
     ) -> None:
         self._directory, self._objective = directory, objective
         self._evaluated: set[int] = set()
         self._is_stopping = False
         self._ending: Ending | None = None
         self._mistake: Ending | None = None
-        programs = [job(), *([evaluator()] if evaluator is not None else [])]
+        programs = [job(), *(start() for start in evaluators)]
         self._processes = [program.process for program in programs]
-        self._job, self._evaluator = self._processes[0], self._processes[1] if evaluator is not None else None
+        self._job, *self._evaluators = self._processes
         _write_records(directory, [process.pid for process in self._processes])
         for program in programs:
             program.let_begin()
@@ -155,16 +155,17 @@ class JobExecution:
         return self._ending
 
     def _look(self) -> Ending | None:
-        evaluator = None if self._evaluator is None else self._evaluator.poll()
-        if evaluator == EXIT_CONFIG and self._job.poll() is None and not self._is_stopping:
+        codes = [evaluator.poll() for evaluator in self._evaluators]
+        if EXIT_CONFIG in codes and self._job.poll() is None and not self._is_stopping:
             cause = _cause(os.path.join(self._directory, _EVALUATOR_OUTPUT), EXIT_CONFIG)
             self._mistake = Ending(EXIT_CONFIG, cause=cause)
             self.stop()
         code = self._job.poll()
         if code is None:
             return None
-        if self._evaluator is not None and evaluator is None:
-            self._evaluator.send(signal.SIGKILL)
+        if None in codes:
+            for evaluator in self._evaluators:
+                evaluator.send(signal.SIGKILL)
             return None
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self._directory, _PROCESSES))
@@ -190,7 +191,7 @@ class JobExecution:
 
     def evaluations(self) -> list[tuple[int, float]]:
         """Returns (step, value of the objective) of the evaluations since the last call."""
-        if self._evaluator is None:
+        if not self._evaluators:
             return []
         from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
         from ps_train.observe.progress.eval_events import read_eval_metrics
@@ -253,12 +254,12 @@ class Jobs:
         environ = self.environment_of_trial(trial)
         start = functools.partial(ProgramProcess, environ=environ, forks=self.forks)
         job = functools.partial(start, [*self.verb, *self.arguments, *own], output=os.path.join(directory, OUTPUT))
-        evaluator = None
+        evaluators = []
         if self.evaluates:
             output = os.path.join(directory, _EVALUATOR_OUTPUT)
             shared = self.arguments if self.evaluator_arguments is None else self.evaluator_arguments
-            evaluator = functools.partial(start, [*shared, *own, "--job_name=evaluator"], output=output)
-        return JobExecution(directory, self.objective, job, evaluator)
+            evaluators = [functools.partial(start, [*shared, *own, "--job_name=evaluator"], output=output)]
+        return JobExecution(directory, self.objective, job, evaluators)
 
     def directory_of(self, trial: int, execution: int) -> str:
         """Returns the directory of an execution."""

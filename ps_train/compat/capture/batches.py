@@ -12,6 +12,7 @@ new session.  This initializer is that of the second call, and it starts the eng
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,7 +38,8 @@ def batched_input(input_fn: InputFn) -> Batched:
       CaptureError: the input comes from queues, or from several iterators.
       ValueError: a pair that is not (features, labels).
     """
-    with _iterators_by(_Found()) as iterators:
+    iterators = _Found()
+    with _iterators_by(iterators.make):
         found = input_fn()
     iterators.forget_initializers()
     if isinstance(found, tf.data.Dataset):
@@ -50,7 +52,11 @@ def batched_input(input_fn: InputFn) -> Batched:
     dataset = datasets[0] if datasets else tf.data.Dataset.range(1).repeat()
 
     def complete(element: Any, restart: Restart) -> Batch:
-        with _iterators_by(_Given(element, restart)):
+        def give(dataset: Any, *_: Any) -> Any:
+            initializer = restart(dataset) if _is_fed(dataset) else tf.no_op()
+            return types.SimpleNamespace(get_next=lambda name=None: element, initializer=initializer)
+
+        with _iterators_by(give):
             return _pair(input_fn())
 
     size = _size_of(found) if not datasets else None
@@ -102,36 +108,14 @@ def _has_initializer(iterator: Any) -> bool:
         return False
 
 
-class _Given:
-    """Iterators that all give one element."""
-
-    def __init__(self, element: Any, restart: Restart) -> None:
-        self._element, self._restart = element, restart
-
-    def make(self, dataset: Any, real: Callable[..., Any], arguments: Any, options: Any) -> Any:
-        """Returns the iterator of a dataset."""
-        return _GivenIterator(self._element, self._restart(dataset) if _is_fed(dataset) else tf.no_op())
-
-
-class _GivenIterator:
-    """An iterator that gives the batch of the step."""
-
-    def __init__(self, element: Any, initializer: tf.Operation) -> None:
-        self._element, self.initializer = element, initializer
-
-    def get_next(self, name: str | None = None) -> Any:
-        """Returns the batch of the step, at each call."""
-        return self._element
-
-
 @contextlib.contextmanager
-def _iterators_by(source: Any) -> Iterator[Any]:
-    """Makes all iterators of datasets by `source` within the body."""
+def _iterators_by(make: Callable[..., Any]) -> Iterator[None]:
+    """Makes all iterators of datasets by `make` within the body."""
     owners = [v1.data, v1.data.Dataset, tf.data.Dataset]
 
     def maker(real: Any) -> Any:
-        return lambda dataset, *arguments, **options: source.make(dataset, real, arguments, options)
+        return lambda dataset, *arguments, **options: make(dataset, real, arguments, options)
 
     real = [(owner, name, vars(owner)[name]) for owner in owners for name in _MAKERS if name in vars(owner)]
     with replaced([(owner, name, maker(function)) for owner, name, function in real]):
-        yield source
+        yield

@@ -31,16 +31,16 @@ _WARNING_SECS = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The result of an evaluation.
+    """The result of an evaluation; an empty one before the first.
 
     Attributes:
       metrics: result of `Estimator.evaluate`.
       exports: results of the exporters.
     """
 
-    checkpoint_path: str
-    metrics: dict[str, Any]
-    exports: list[Any]
+    checkpoint_path: str = ""
+    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    exports: list[Any] = dataclasses.field(default_factory=list)
 
 
 class CheckpointEvaluator:
@@ -53,7 +53,7 @@ class CheckpointEvaluator:
       listener: told of the evaluations, which it may end; None: no listener.
 
     Attributes:
-      last: the last evaluation; None before the first one.
+      last: the last evaluation.
       is_stopped: True if the listener has ended the evaluations.
     """
 
@@ -69,12 +69,12 @@ class CheckpointEvaluator:
         self._listener, self.is_stopped = listener or EvalListener(), False
         self._has_final_export = False
         self._next_warning = float("-inf")
-        self.last: Evaluation | None = None
+        self.last = Evaluation()
 
     @property
     def has_reached_end(self) -> bool:
         """Returns True if a checkpoint of max_steps has been evaluated."""
-        return self.last is not None and self._is_end(self.last.metrics)
+        return self._is_end(self.last.metrics)
 
     @property
     def newest(self) -> str | None:
@@ -98,7 +98,7 @@ class CheckpointEvaluator:
             self.is_stopped = True
             return False
         was_evaluated = self._evaluate_newest(is_last)
-        if was_evaluated and self.last is not None:
+        if was_evaluated:
             result = EvalResult(EvalStatus.EVALUATED, self.last.metrics, self.last.checkpoint_path)
         else:
             result = EvalResult(EvalStatus.NO_NEW_CHECKPOINT if self.newest else EvalStatus.MISSING_CHECKPOINT)
@@ -110,7 +110,7 @@ class CheckpointEvaluator:
         if not path:
             self._warn(f"there is no checkpoint in {self._estimator.model_dir} yet; the evaluation waits for one")
             return False
-        if self.last is not None and path == self.last.checkpoint_path:
+        if path == self.last.checkpoint_path:
             if not is_last:
                 secs = self._spec.throttle_secs
                 self._warn(f"no checkpoint is newer than {path}, which is evaluated (EvalSpec.throttle_secs={secs})")
@@ -119,10 +119,10 @@ class CheckpointEvaluator:
         try:
             kept = path if pins is None else pins.pin(path)
             metrics = self._evaluate(path)
-            self.last = Evaluation(path, metrics, [])
+            self.last = Evaluation(path, metrics)
             self._export(is_last or self._is_end(metrics), kept)
         except (tf.errors.OpError, FileNotFoundError):
-            if _exists(path) or (self.last is not None and self.last.checkpoint_path == path):
+            if _exists(path) or self.last.checkpoint_path == path:
                 raise
             log.warning("%s was removed before its evaluation ended: use a larger keep_checkpoint_max", path)
             return False
@@ -134,7 +134,7 @@ class CheckpointEvaluator:
 
     def finish(self) -> None:
         """Evaluates the last checkpoint and makes the final export, unless this has been done."""
-        if not self.evaluate_latest(is_last=True) and self.last is not None and not self._has_final_export:
+        if not self.evaluate_latest(is_last=True) and self.last.metrics and not self._has_final_export:
             self._export(True)
 
     def _evaluate(self, path: str) -> dict[str, Any]:
@@ -147,7 +147,6 @@ class CheckpointEvaluator:
 
     def _export(self, is_final: bool, kept: str = "") -> None:
         """Calls the exporters with the checkpoint, or with a copy if the training has removed it since."""
-        assert self.last is not None
         path = self.last.checkpoint_path
         path = path if not kept or _exists(path) else kept
         is_final = is_final and not self._has_final_export
@@ -166,7 +165,7 @@ class CheckpointEvaluator:
         self.last = dataclasses.replace(self.last, exports=exports)
 
     def _is_end(self, metrics: dict[str, Any]) -> bool:
-        return self._max_steps is not None and metrics[_STEP] >= self._max_steps
+        return bool(metrics) and self._max_steps is not None and metrics[_STEP] >= self._max_steps
 
     def _warn(self, text: str) -> None:
         """Logs a warning, at most one in ten minutes."""

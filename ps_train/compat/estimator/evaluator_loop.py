@@ -88,12 +88,9 @@ class EvaluatorLoop:
 
     def _tell_end(self, reason: str) -> None:
         """Shows the last result as the last line."""
-        last = self._evaluator.last
-        log.info(
-            "the evaluator ends, because %s; %s",
-            reason,
-            described(last.metrics, self._field) if last else "no evaluation",
-        )
+        metrics = self._evaluator.last.metrics
+        last = described(metrics, self._field) if metrics else "no evaluation"
+        log.info("the evaluator ends, because %s; %s", reason, last)
 
     def _end(self, ended: RunEnd) -> None:
         if ended.is_done:

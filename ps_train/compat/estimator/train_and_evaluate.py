@@ -158,7 +158,7 @@ def _train_locally(
     evaluator = CheckpointEvaluator(estimator, eval_spec, train_spec.max_steps, listener=listener)
     _train(estimator, train_spec, EvaluationListener(evaluator, eval_spec.throttle_secs))
     evaluator.finish()
-    return (None, []) if evaluator.last is None else (evaluator.last.metrics, evaluator.last.exports)
+    return evaluator.last.metrics or None, evaluator.last.exports
 
 
 def _train_in_cluster(estimator: EstimatorLike, train_spec: TrainSpec, eval_spec: EvalSpec) -> None:
