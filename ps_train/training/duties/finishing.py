@@ -9,7 +9,6 @@ import dataclasses
 import logging
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow.compat.v1 as v1
 
@@ -18,10 +17,8 @@ from ps_train.base.life_sign import LastChange
 from ps_train.base.polling import poll_until
 from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import Outcome, OutcomeKind
-from ps_train.observe.progress.progress import EventFile
 from ps_train.observe.status.result import RunSummary
 from ps_train.observe.status.run_end import check_trained, report_end
-from ps_train.observe.tracking.tracking import Tracking
 from ps_train.training.duties.duty import POLL_SECS, Duty, Ending, Feed, Setting, Start
 from ps_train.training.duties.final_evaluation import EvalCoordinator
 from ps_train.training.duties.members import Members
@@ -36,14 +33,6 @@ _RETURN_SECS = 20.0
 """Seconds for which the end of a job waits for a ps that does not answer."""
 
 
-class _Begun(NamedTuple):
-    """Where this process began: the time in seconds of a monotonic clock, the global step, and the examples used."""
-
-    time: float
-    step: int
-    examples: float
-
-
 class Finishing(Ending):
     """The chief's.
 
@@ -51,8 +40,6 @@ class Finishing(Ending):
       setting: what duties are made of.
       joined: the connections of the chief.
       members, progressing, saving, feed, user_hooks: duties that it asks, or tells.
-      file: the event file, which gets the metrics of the test data.
-      tracking: the same for an experiment tracker.
       duties: have facts for the result, and settle before the last checkpoint.
       last: are told at the end, in this order.
     """
@@ -66,25 +53,18 @@ class Finishing(Ending):
         saving: Saving,
         feed: Feed,
         user_hooks: UserHooks,
-        file: EventFile,
-        tracking: Tracking,
         duties: Sequence[Duty],
         last: Sequence[Duty],
     ) -> None:
         self._setting, self._job, self._joined = setting, setting.prepared.job, joined
         self._members, self._progressing, self._saving = members, progressing, saving
         self._feed, self._user_hooks, self._duties, self._last = feed, user_hooks, duties, last
-        self._file, self._tracking = file, tracking
-        self._begun: _Begun | None = None
         self._start: Start
         self._gave_up = ""
         self._still = LastChange()
 
     def opened(self, session: v1.Session, start: Start) -> None:
-        """The clock of the training starts with the first session."""
-        if self._begun is None:
-            examples = float(session.run(self._setting.step.ps.counters.examples))
-            self._begun = _Begun(time.monotonic(), start.step, examples)
+        """Knows the ledger and the sessions."""
         self._start = start
 
     def paused(self, session: v1.Session) -> None:
@@ -126,9 +106,7 @@ class Finishing(Ending):
         summary = self._scored(summary, session)
         reason = "ended by a hook" if self._user_hooks.have_ended else self._gave_up or "all input ended"
         if report_end(summary, job, reason, self._joined.directory, console, self._joined.observer):
-            values = {f"test/{name}": value for name, value in summary.metrics.items()}
-            self._tracking.add(last.step, values)
-            self._file.add_values(values, last.step)
+            self._progressing.add_scores(last.step, summary.metrics)
         for duty in self._last:
             duty.finished(last)
         self._wait_for_lost_ps()
@@ -141,21 +119,10 @@ class Finishing(Ending):
 
     def _summary(self, session: v1.Session) -> RunSummary:
         """Returns what the run has made, before its test data are scored; refuses a job without an example."""
-        begun = self._begun
-        assert begun is not None, "a session was opened"
-        wall_secs = time.monotonic() - begun.time
-        step, counted = self._progressing.read(session)
-        counters = self._progressing.counters_at(**counted)
-        summary = RunSummary(
-            step=step,
-            steps_made=step - begun.step,
-            examples_made=float(counters.examples) - begun.examples,
-            wall_secs=wall_secs,
-            loss=self._progressing.loss,
-            counters=counters,
-        )
-        if step < self._job.max_steps:
-            check_trained(self._job, self._feed.nothing(), self._gave_up, summary.steps_made, counters.examples)
+        summary = self._progressing.summary(session)
+        if summary.step < self._job.max_steps:
+            nothing, examples = self._feed.nothing(), summary.counters.examples
+            check_trained(self._job, nothing, self._gave_up, summary.steps_made, examples)
         return summary
 
     def _scored(self, summary: RunSummary, session: v1.Session) -> RunSummary:

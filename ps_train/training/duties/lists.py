@@ -11,7 +11,7 @@ The order of the list is that of all calls in the training thread, and of sessio
 - Hooks of the chief before those of the model, as in `MonitoredTrainingSession`.
 - `Progressing` before `TrackingRun` and `EventCuts`: the last point is written before the tracker ends, and cuts know
   the step.
-- `Finishing` before the rounds: the clock of the training starts before a rack waits for its first values.
+- `Progressing` before the rounds: the clock of the training starts before a rack waits for its first values.
 - The rounds open last, when nothing else is in the way of a step, and pause first of those that take time: the others
   wait for this task until it has left.  What a codec holds is handed over after that.
 - `Profiling` pauses last: it may take a minute.
@@ -215,8 +215,6 @@ class Chief(Worker):
             saving,
             feed,
             user_hooks,
-            file,
-            tracking,
             [*scaled_loss, *residuals],
             last,
         )

@@ -33,7 +33,7 @@ class Chief:
         self.is_exhausted = False
         self.hooks = types.SimpleNamespace(have_ended=False)
         joined = types.SimpleNamespace(membership=types.SimpleNamespace(is_silent=lambda status: False))
-        parts: Any = (joined, self.members, self.progressing, None, self.feed, self.hooks, None, None)
+        parts: Any = (joined, self.members, self.progressing, None, self.feed, self.hooks)
         self.duty = Finishing(setting, *parts, duties=[], last=[])
         self.duty._start = types.SimpleNamespace(ledger=types.SimpleNamespace(reclaim=self._reclaim))  # type: ignore[assignment]
         self.duty.paused(None)  # type: ignore[arg-type]
