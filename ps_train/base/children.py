@@ -44,7 +44,7 @@ class ChildProcess(abc.ABC):
     _kill_at = math.inf
 
     @abc.abstractmethod
-    def _code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Returns the exit code, or None while it runs; negative if a signal ended it."""
 
     @abc.abstractmethod
@@ -52,21 +52,21 @@ class ChildProcess(abc.ABC):
         """Waits for the end; returns the exit code."""
 
     @abc.abstractmethod
-    def _send(self, signum: int) -> None:
+    def send_now(self, signum: int) -> None:
         """Sends a signal to a process that has not been seen to end."""
 
     def poll(self) -> int | None:
         """Returns the exit code, or None while it runs; negative if a signal ended it.  Kills it at its deadline."""
-        code = self._code()
+        code = self.exit_code()
         if code is None and time.monotonic() >= self._kill_at:
             self._kill_at = math.inf
-            self._send(signal.SIGKILL)
+            self.send_now(signal.SIGKILL)
         return code
 
     def send(self, signum: int) -> None:
         """Sends a signal, unless the process has ended."""
-        if self._code() is None:
-            self._send(signum)
+        if self.exit_code() is None:
+            self.send_now(signum)
 
     def kill_after(self, secs: float) -> None:
         """Lets the process run on for some seconds; `poll` kills it then."""
@@ -103,10 +103,10 @@ class NewProcess(ChildProcess):
     def __exit__(self, *error: object) -> None:
         self.end()
 
-    def _code(self) -> int | None:
+    def exit_code(self) -> int | None:
         return self._process.poll()
 
-    def _send(self, signum: int) -> None:
+    def send_now(self, signum: int) -> None:
         self._process.send_signal(signum)
 
     def wait(self) -> int:

@@ -66,7 +66,7 @@ class ForkedProcess(ChildProcess):
         self._exit_code: int | None = None
         self._lock = threading.Lock()
 
-    def _code(self) -> int | None:
+    def exit_code(self) -> int | None:
         with self._lock:
             if self._exit_code is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -76,12 +76,12 @@ class ForkedProcess(ChildProcess):
 
     def wait(self) -> int:
         """Waits for the end of the child; returns its exit code.  Several threads may wait."""
-        while (code := self._code()) is None:
+        while (code := self.exit_code()) is None:
             with contextlib.suppress(ChildProcessError):  # another thread was faster
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         return code
 
-    def _send(self, signum: int) -> None:
+    def send_now(self, signum: int) -> None:
         os.kill(self.pid, signum)
 
 

@@ -93,7 +93,7 @@ class SshProcess(ChildProcess):
         self._sign = LifeSign("ssh", functools.partial(self._write, b"\n"), _ALIVE_SECS)
         self._sign.start()
 
-    def _code(self) -> int | None:
+    def exit_code(self) -> int | None:
         code = self._ssh.poll()
         return None if code is None else _code_of_task(code)
 
@@ -103,7 +103,7 @@ class SshProcess(ChildProcess):
         self._close()
         return _code_of_task(code)
 
-    def _send(self, signum: int) -> None:
+    def send_now(self, signum: int) -> None:
         if signum == signal.SIGKILL:
             self._close()
             timer = threading.Timer(_KILL_SECS, self._ssh.end)  # also what ssh has started: a ProxyCommand

@@ -33,9 +33,9 @@ class AdaptedValue:
     def __init__(self, name: str, ladder: Ladder) -> None:
         self.name, self.ladder = name, ladder
         with tf.device(ps_device(0)):
-            self.variable = self._made()
+            self.variable = self.made()
 
-    def _made(self) -> Any:
+    def made(self) -> Any:
         first = np.array(self.ladder.values[0], np.int64)
         return v1.get_variable(f"ps_train/{self.name}", initializer=first, trainable=False, use_resource=True)
 

@@ -47,7 +47,7 @@ class BatchSizeSchedule(AdaptedValue):
         self._sizes = possible_sizes(sizes)
         super().__init__("batch_size", Ladder(self._sizes, synchronisation(limit)))
 
-    def _made(self) -> Any:
+    def made(self) -> Any:
         return zeros_variable("ps_train/batch_size", tf.int64, [3])
 
     def at(self, step: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from ps_train.commands.launch.history import history_of, plot_history
+from ps_train.observe.status.display import Displays
 from ps_train.observe.status.page import page, read_report
 
 
@@ -16,7 +17,7 @@ def point(step, loss):
 
 POINTS = [point(100, 0.5), point(200, float("nan")), point(300, 0.3)]
 EVALUATIONS = [{"step": step, "metrics": {"loss": 0.4, "auc": 0.7}} for step in (50, 200, 250)]
-REPORT = page({"state": "</script>"}, {"points": POINTS, "evaluations": EVALUATIONS})
+REPORT = page(Displays(), {"state": "</script>"}, {"points": POINTS, "evaluations": EVALUATIONS})
 
 
 def test_the_table_has_a_row_for_each_point_and_evaluation_of_this_call():
