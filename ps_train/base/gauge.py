@@ -23,7 +23,8 @@ class Gauge:
       key: its place in the status and in the result; "stream.growth" is in the section `stream`.
       label: its name on the status page; "": not shown.
       meaning: the explanation of the label.
-      text: its value there, with values of the status in braces: "{core.bytes_per_step|bytes} a step"; "": as it is.
+      text: its value there, with values of the status in braces: "{core.bytes_per_step|bytes} a step", or
+        "{is_aggregator?, aggregator}" for a text where a value is true; "": the value.
       metric: its name in Prometheus, after `ps_train_`; a counter's ends with `_total`; "": not shown.
       help: its description there.
       word: its name on the progress line; "": not shown.

@@ -353,7 +353,7 @@ def test_hostile_texts_are_only_text(browser: Any, tmp_path: pathlib.Path, is_re
         assert text_of(browser, "h1") == HOSTILE
         assert rows_of(browser, "#log-table")[0][2].replace("\u2028", "\n").split("\n")[0] == HOSTILE.split("\u2028")[0]
         browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
-        assert browser.execute_script("return document.querySelectorAll('img, b, body script').length") == 2
+        assert browser.execute_script("return document.querySelectorAll('img, b, body script').length") == 3
         assert HOSTILE in browser.execute_script("return document.querySelector('#metric-charts').textContent")
         assert browser.title.endswith(HOSTILE) and browser.title != "broken"
         assert messages_of(browser) == []

@@ -67,7 +67,7 @@ class Display:
         return {}
 
     def waits_for(self, status: TaskStatus, living: Callable[[str], TaskStatus | None]) -> str:
-        """Returns what a task that starts or recovers waits for, such as "the rack"; "" for nothing.
+        """Returns what a task that starts or recovers waits for, such as "the disk"; "" for nothing.
 
         Args:
           status: the last record of the task.

@@ -27,6 +27,11 @@ _SMALL_SECS = 10.0
 _SILENT_SECS = 30.0
 
 
+def _is_lag(partition: str, values: Sequence[float]) -> bool:
+    is_number = partition.isascii() and partition.isdigit() and len(partition) < 10
+    return is_number and len(values) == 2 and min(values) >= 0
+
+
 def _lags(stream: Mapping[str, Any]) -> Iterable[Sample]:
     return [({"partition": str(one["partition"]), "unit": stream["unit"]}, one["lag"]) for one in stream["partitions"]]
 
@@ -50,14 +55,9 @@ class StreamLag(Display):
     def measured(self, task: str, record: Mapping[str, Any]) -> None:
         """Takes in `lag`, for each partition what is left to read and what was read, and `lag_unit`."""
         lags, unit = record.get("lag") or {}, record.get("lag_unit") or "rows"
-        if not is_of("dict[str, list[float]]", lags):
-            raise UntrustedError(f"its lag is {shown(lags)}")
-        for partition, values in lags.items():
-            is_number = partition.isascii() and partition.isdigit() and len(partition) < 10
-            if not is_number or len(values) != 2 or min(values) < 0:
-                raise UntrustedError(f"it has the lag {shown({partition: values})}")
-        if not isinstance(unit, str):
-            raise UntrustedError(f"it has the unit {shown(unit)}")
+        is_known = is_of("dict[str, list[float]]", lags) and isinstance(unit, str)
+        if not is_known or not all(_is_lag(*one) for one in lags.items()):
+            raise UntrustedError(f"it has the lag {shown(lags)} in {shown(unit)}")
         if lags:
             self._unit = unit
             self.update(task, lags, time.monotonic())

@@ -36,7 +36,7 @@ class Confirming(Duty):
     def opened(self, session: v1.Session, start: Start) -> None:
         """Another worker compares it when the chief has prepared the model.
 
-        Not before: the chief may still wait for this very worker, which adds up the gradients of its rack.
+        Not before: the rounds of the chief may still wait for a server of this very worker.
         """
         if not self._prepared.is_chief:
             confirm(self._prepared, self._agreed, self._store)

@@ -23,11 +23,16 @@ const ENDED = ["done", "stopped", "failed"];
 const HEALTH = { warn: ["▲", "warn", "warning"], unknown: ["?", "muted", "not known"], ok: ["✓", "ok", "ok"] };
 const PARTS = ["input", "pull", "compute", "push", "wait", "update", "other"];
 
+// What features show: gauges of the job, columns of the workers, and keys that name a ps in a worker's process.
+const DISPLAYS = JSON.parse($("displays").textContent);
+const wordsOf = (gauges) => Object.fromEntries(gauges.filter((one) => one.meaning).map((one) => [one.label, one.meaning]));
+
 // What the words of the page mean: tooltips, and a list at its end for those who have no pointer.
 const WORDS = {
   "Time left (ETA)": "Steps that are left, at the present speed.",
   Waiting: "Share of the steps' time that workers waited for other workers, since the beginning of the run.",
   "Staleness, mean": "Updates of other workers between the pull of a gradient's values and its own update.",
+  ...wordsOf(DISPLAYS.gauges),
   "Batch size": "Examples that a worker uses in a step.",
   "Updates skipped": "Gradients that were not finite and changed nothing.",
   "Gradients dropped": "Gradients that came too late and changed nothing.",
@@ -37,11 +42,8 @@ const WORDS = {
   "Last heartbeat": "Time since the worker last showed that it lives.",
   "CPU (cores)": "Cores that the process uses now.",
   Memory: "Resident memory of the process, and the limit of its machine or container.",
+  ...wordsOf(DISPLAYS.columns),
 };
-
-// What features show: gauges of the job, columns of the workers, and keys that name a ps in a worker's process.
-const DISPLAYS = JSON.parse($("displays").textContent);
-for (const { label, meaning } of [...DISPLAYS.gauges, ...DISPLAYS.columns]) if (meaning) WORDS[label] = meaning;
 
 const figures = {},
   last = { status: null, history: null };
@@ -51,10 +53,8 @@ function figure(parent, key, title) {
   return (figures[key] ??= new Figure($(parent), key, title));
 }
 
-const lookOf = (state) => STATES[state] ?? (state?.startsWith("waiting for ") ? STATES.waiting : ["○", "muted"]);
-
 function stateOf(text) {
-  const [symbol, kind] = lookOf(text);
+  const [symbol, kind] = STATES[text] ?? (text?.startsWith("waiting for ") ? STATES.waiting : ["○", "muted"]);
   return text === null || text === undefined ? null : { text, symbol, kind };
 }
 
@@ -196,8 +196,8 @@ function showTasks({ ps, workers, job }) {
       : null,
     count(task?.variables),
   ];
-  const named = (key) => workers.filter((task) => task[key]).map((task) => [task[key], task]);
-  const hosted = new Map(DISPLAYS.processes.flatMap(({ key }) => named(key))); // one process, one row
+  const hosts = (key) => workers.filter((task) => task[key]).map((task) => [task[key], task]);
+  const hosted = new Map(DISPLAYS.processes.flatMap(({ key }) => hosts(key))); // one process, one row
   const servers = ps.filter(({ task }) => !hosted.has(task));
   $("ps").hidden = $("ps-link").hidden = !servers.length && hosted.size > 0;
   const shownPs = servers.map((task) => [
