@@ -109,8 +109,8 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
         own_process = 0 if cluster.ps_tasks[ps].job_name != "ps" else empty
         memory.append(own_process + count + copies + largest + 2 * cluster.num_replicas * dense[ps])
     worker = own + _WORKER_COPIES * sum(dense)
-    elsewhere = plan.num_ps - (cluster.ps_of(cluster.chief) is not None)
-    traffic = _traffic(variables, plan).share(elsewhere, plan.num_ps)
+    elsewhere = plan.num_ps - (cluster.ps_of(cluster.chief) is not None)  # each ps with an even share
+    traffic = Traffic(*(count * elsewhere // plan.num_ps for count in _traffic(variables, plan)))
     processes = tuple(map(str, cluster.ps_tasks))
     return PlannedJob(plan, state, sum(stored), memory, worker, traffic, processes)
 

@@ -5,8 +5,8 @@ wire_finding(planned.traffic, found, job)       # [Finding(OK, "wire", "a step p
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ps_train.base.console import human_bytes
 from ps_train.commands.doctor.findings import OK, Finding
@@ -22,8 +22,7 @@ _CODECS = (("bfloat16", "bfloat16"), ("bfloat16", "int8"), ("int8", "int8"), ("b
 """Codecs of pull and push to name, the one that loses least first."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """The dense values that a step pulls, and pushes.
 
     Attributes:
@@ -39,10 +38,6 @@ class Traffic:
         """Returns the bytes of a pull and of a push with these codecs."""
         pull, push = (bytes_per_value(codec) - bytes_per_value(NONE) for codec in codecs)
         return self.whole + self.pulled * pull, self.whole + self.pushed * push
-
-    def share(self, some: int, ps: int) -> Traffic:
-        """Returns the part for some of the ps, of which each has an even share."""
-        return Traffic(self.whole * some // ps, self.pulled * some // ps, self.pushed * some // ps)
 
 
 def wire_finding(traffic: Traffic, found: Sequence[PsMeasurement], job: Job) -> list[Finding]:

@@ -29,11 +29,6 @@ def test_values_that_no_codec_encodes_travel_as_they_are():
     assert mixed.on_wire(("bfloat16", "bfloat16")) == (800, 900)
 
 
-def test_of_a_worker_that_is_a_ps_only_the_shares_of_others_leave_the_process():
-    assert FLOATS.share(3, 4) == Traffic(3_000_000, 750_000, 750_000)
-    assert FLOATS.share(0, 1) == Traffic()
-
-
 def test_the_slowest_way_counts_and_codecs_are_named_with_their_times():
     (found,) = wire_finding(FLOATS, WAYS, Job())
     assert (found.level, found.text) == ("ok", "a step pulls 3.8 MiB and pushes 3.8 MiB: 64.0 ms")
