@@ -106,8 +106,8 @@ class UnrolledCalls:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes that each further step of a call copies."""
-        return len(self.section.inside)
+        """The number of nodes that TensorFlow prepares for each further step of a call, with those in functions."""
+        return self.section.nodes
 
     def steps(self, count: int) -> list[UnrolledStep]:
         """Returns the steps of a call, and makes those that are missing; call it in one thread at a time."""
@@ -158,6 +158,11 @@ class Section(Template):
         super().__init__(targets)
         self._num_ps = num_ps
         self.batch_ops = [op for op in self.inside if op.type == GET_NEXT]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of a copy, and of the functions that they call: conditions, loops, `tf.function`s."""
+        return sum(1 + sum(1 for _ in self.functions.nodes_of(op.node_def)) for op in self.inside)
 
     def itself(self) -> Placed:
         """Returns the nodes that are copied, as the first section of a call."""
