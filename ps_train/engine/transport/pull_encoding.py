@@ -131,6 +131,6 @@ class CastPulls(CodedPulls):
     parcels = PullEncoding.parcels
 
     @property
-    def dtype(self) -> tf.DType:  # type: ignore[override]
+    def dtype(self) -> tf.DType:
         """The dtype."""
         return self._codec.dtypes[0]
