@@ -228,7 +228,7 @@ class Section(Template):
 
     def gates_after(self, previous: Placed) -> dict[str, Gate]:
         """Returns the gates of a copy that begins when the section before it has ended, on each ps for itself."""
-        gates = {}
+        gates: dict[str, Gate] = {}
         for ps in range(self._num_ps):
             gates |= {gate: Gate(ps_device(ps), previous.ends(ps)) for gate in (pull_gate(ps), push_gate(ps))}
         for name, ops, after in (
