@@ -41,7 +41,6 @@ def measure(codec: str, length: int) -> dict[str, float]:
     from ps_train.engine.variables.worker_state import collect_local_state
 
     chosen = codec_of(codec)
-    assert chosen is not None
     with tf.Graph().as_default() as graph:
         seed = tf.constant([1, 2], tf.int64)
         source = v1.get_variable("source", [length], initializer=v1.random_normal_initializer(), use_resource=True)

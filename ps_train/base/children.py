@@ -104,9 +104,11 @@ class NewProcess(ChildProcess):
         self.end()
 
     def exit_code(self) -> int | None:
+        """Returns the exit code, or None while it runs; negative if a signal ended it."""
         return self._process.poll()
 
     def send_now(self, signum: int) -> None:
+        """Sends a signal."""
         self._process.send_signal(signum)
 
     def wait(self) -> int:

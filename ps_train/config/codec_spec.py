@@ -1,4 +1,4 @@
-"""The text of --pull_codec and --push_codec: the names of codecs, joined by a comma.
+"""Texts of --pull_codec and --push_codec: the names of codecs, joined by a comma.
 
 parse_codec("top_k:0.01,int8")      # [("top_k", 0.01), ("int8", None)]
 parse_codec("none")                 # []
@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ps_train.config.validators import AUTO, Check, is_parsed_by
-
 NONE = "none"
 CASTS = ("bfloat16", "float16")
 INT8, TOP_K = "int8", "top_k"
-AUTO_CODECS = (NONE, "bfloat16", INT8)
-"""The codecs of `auto`, from the first to the one with the fewest bytes."""
-
 
 _INT8_BYTES = 1 + 4 / 256
 """A number, and its part of the scale of its block."""
@@ -66,10 +61,3 @@ def _parse_one(text: str) -> CodecSpec:
     if colon or name not in (*CASTS, INT8):
         raise ValueError(text)
     return CodecSpec(name)
-
-
-push_codec = Check(
-    "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, top_k:SHARE,int8 (or bfloat16, "
-    "float16), or auto",
-    lambda text: text == AUTO or is_parsed_by(parse_codec)(text),
-)

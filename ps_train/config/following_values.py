@@ -3,12 +3,17 @@
 parse_batch_size("64..512")       # Bounds(lower=64, upper=512)
 parse_steps_ahead(3)              # Bounds(lower=3, upper=3)
 parse_backups("auto", 20)         # Bounds(lower=0, upper=2): a tenth of the workers
+possible_codecs("auto")           # ("none", "bfloat16", "int8")
 """
 
 from __future__ import annotations
 
 from ps_train.base.bounds import Bounds
+from ps_train.config.codec_spec import INT8, NONE, parse_codec
 from ps_train.config.validators import AUTO, MOST_EXAMPLES, Check, is_parsed_by
+
+AUTO_CODECS = (NONE, "bfloat16", INT8)
+"""The codecs of a push that follows the network, from the first to the one with the fewest bytes."""
 
 
 def parse_batch_size(value: int | str) -> Bounds:
@@ -53,6 +58,11 @@ def parse_backups(value: int | str, workers: int) -> Bounds:
     return Bounds.parse(value)
 
 
+def possible_codecs(text: str) -> tuple[str, ...]:
+    """Returns the codecs that a push may have by a value of --push_codec, the first one first."""
+    return AUTO_CODECS if text == AUTO else (text,)
+
+
 batch_size = Check(
     "a whole number of at least 1, or two as in 64..512, where the second is the largest size and at least twice the "
     f"first; at most {MOST_EXAMPLES}",
@@ -67,4 +77,10 @@ max_steps_ahead = Check(
 backup_workers = Check(
     "a whole number of at least 0, or auto for up to a tenth of the workers",
     is_parsed_by(lambda value: parse_backups(value, 1)),
+)
+
+push_codec = Check(
+    "none, bfloat16, float16, int8, top_k:SHARE with a share above 0 and at most 1, top_k:SHARE,int8 (or bfloat16, "
+    "float16), or auto",
+    is_parsed_by(lambda text: [parse_codec(one) for one in possible_codecs(text)]),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ps_train.base.bounds import Bounds
-from ps_train.config.codec_spec import AUTO_CODECS, CASTS, INT8, NONE, push_codec
+from ps_train.config.codec_spec import CASTS, INT8, NONE
 from ps_train.config.fields import REMOTE, job_field
 from ps_train.config.following_values import (
     backup_workers,
@@ -14,6 +14,8 @@ from ps_train.config.following_values import (
     parse_backups,
     parse_batch_size,
     parse_steps_ahead,
+    possible_codecs,
+    push_codec,
 )
 from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.config.validators import AUTO, above, at_least, integer_or, one_of, optional
@@ -236,7 +238,7 @@ class TrainingFields:
     @property
     def push_codecs(self) -> tuple[str, ...]:
         """Returns the codecs that a push may have, the first one first; several follow the network."""
-        return AUTO_CODECS if self.push_codec == AUTO else (self.push_codec,)
+        return possible_codecs(self.push_codec)
 
     @property
     def is_dynamic(self) -> bool:

@@ -67,6 +67,7 @@ class ForkedProcess(ChildProcess):
         self._lock = threading.Lock()
 
     def exit_code(self) -> int | None:
+        """Returns the exit code, or None while it runs; negative if a signal ended it."""
         with self._lock:
             if self._exit_code is None:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -82,6 +83,7 @@ class ForkedProcess(ChildProcess):
         return code
 
     def send_now(self, signum: int) -> None:
+        """Sends a signal."""
         os.kill(self.pid, signum)
 
 

@@ -94,6 +94,7 @@ class SshProcess(ChildProcess):
         self._sign.start()
 
     def exit_code(self) -> int | None:
+        """Returns the exit code, or None while it runs; negative if a signal ended it."""
         code = self._ssh.poll()
         return None if code is None else _code_of_task(code)
 
@@ -104,6 +105,7 @@ class SshProcess(ChildProcess):
         return _code_of_task(code)
 
     def send_now(self, signum: int) -> None:
+        """Sends a signal."""
         if signum == signal.SIGKILL:
             self._close()
             timer = threading.Timer(_KILL_SECS, self._ssh.end)  # also what ssh has started: a ProxyCommand

@@ -20,7 +20,7 @@ from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.order import parts_of
-from ps_train.engine.step.parts.step_part import StepPart, StepParts
+from ps_train.engine.step.parts.step_part import StepPart, StepParts, ToCall, wrapped
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
 from ps_train.engine.step.unroll import UnrolledCalls
@@ -103,7 +103,12 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
         with on_worker(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state, parts)
         ps, ops = build_ps_step(spec, update, state, parts, worker.received, pusher)
-        calls = UnrolledCalls(ops.train, worker.examples, spec.plan.num_ps, job.longest_call, *worker.ahead)
+
+        def plain(given: ToCall) -> UnrolledCalls:
+            return UnrolledCalls(given.train, given.examples, spec.plan.num_ps)
+
+        whole = ToCall(ops.train, worker.examples, worker.read, worker.rows, worker.begin_anew)
+        calls = wrapped(parts, "calls", plain)(whole)
         return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 

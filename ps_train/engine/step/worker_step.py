@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import tensorflow as tf
 
 from ps_train.base.private_tf import add_control_inputs
 from ps_train.config.job import Job
-from ps_train.config.job_values import described
 from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, training_batches
@@ -21,8 +19,7 @@ from ps_train.engine.step.backward import Computed, PulledInputs, mean_gradients
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.step_part import Pulled, StepParts, wrapped
 from ps_train.engine.step.ps_state import PsState
-from ps_train.engine.step.unroll import Ahead
-from ps_train.engine.transport.coding import pull_coding_of
+from ps_train.engine.transport.coding import pull_encoding_of
 from ps_train.engine.transport.dense import Transport, all_joined
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush, empty_push
@@ -33,8 +30,6 @@ from ps_train.engine.updates.modes.base import Replica, UpdateMode
 from ps_train.engine.variables.global_step import pulled_step
 from ps_train.engine.variables.variables import input_resources
 from ps_train.engine.variables.worker_state import local_variable
-
-log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +42,9 @@ class WorkerStep:
       examples: float32 scalar, number of examples that the step stands for.
       received: the push as each ps receives it, by ps index.
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
-      ahead: what a worker needs to pull ahead: nothing, or one.
+      read: the tensors that the step reads on the ps before its batch.
+      rows: the tensors with the rows of its batch, on the ps.
+      begin_anew: function that makes an operation on the worker, which runs when every ps has begun its part of a call.
     """
 
     batches: Batches
@@ -55,7 +52,9 @@ class WorkerStep:
     examples: tf.Tensor
     received: list[ReceivedPush]
     calls_begun: tf.Tensor
-    ahead: Sequence[Ahead]
+    read: Sequence[tf.Tensor]
+    rows: Sequence[tf.Tensor]
+    begin_anew: Callable[[], tf.Operation]
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts: StepParts) -> WorkerStep:
@@ -67,9 +66,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
       state: the variables on the ps.
       parts: the features of the step.
     """
-    job, coding = spec.job, pull_coding_of(spec.job)
+    encoding, dtype = pull_encoding_of(spec.job), tf.as_dtype(spec.job.compute_dtype)
     layout = wrapped(parts, "layout", all_joined)
-    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, coding, layout)
+    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, encoding, dtype, layout)
 
     def plain_pull(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
         values = transport.pull(state.versions, received)
@@ -81,7 +80,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     add_control_inputs(batches.get_next_op, [transport.begun(pulled.answers, calls_begun), *pulled.before_batch])
-    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, coding.pulled)
+    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, encoding)
     inputs = PulledInputs(
         pulled.values,
         state.variables,
@@ -89,31 +88,22 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
         lambda requests: exchange.pull(requests, state.versions),
         exchange.of_vocabularies(state.versions, update.batches_per_update(spec.replica) * len(spec.towers.devices)),
         tf.identity(pulled.step),
-        tf.as_dtype(job.compute_dtype),
+        dtype,
     )
-    compute = functools.partial(mean_gradients, spec.model, accumulate=job.accumulate, towers=spec.towers)
+    compute = functools.partial(mean_gradients, spec.model, accumulate=spec.job.accumulate, towers=spec.towers)
     computed = wrapped(parts, "compute", compute)(inputs, batches)
     pushes = _pushes(spec, state, transport, exchange, computed, update.scaled)
     received = wrapped(parts, "push", lambda pushes, computed: pushes)(pushes, computed)
-    ahead = [Ahead(pulled.read, _rows(spec, exchange), transport.begun_anew(calls_begun))] if _pulls_ahead(spec) else []
-    return WorkerStep(batches, computed.loss, computed.examples, received, calls_begun.read_value(), ahead)
-
-
-def _rows(spec: GraphSpec, exchange: RowExchange) -> list[tf.Tensor]:
-    """Returns the rows that a call may pull for the next one: none where its batch would be missing at the end."""
-    return exchange.received if spec.job.is_endless else []
-
-
-def _pulls_ahead(spec: GraphSpec) -> bool:
-    """Returns whether values are pulled ahead: not if the model assigns variables, which must not be outdated."""
-    state = spec.variables.state()
-    if spec.job.prefetch_pulls and state:
-        log.warning(
-            "%s has no effect: the model assigns %s itself, which the next step must see",
-            described(spec.job, "prefetch_pulls"),
-            ", ".join(state[:3]),
-        )
-    return bool(spec.job.prefetch_pulls) and not state
+    return WorkerStep(
+        batches,
+        computed.loss,
+        computed.examples,
+        received,
+        calls_begun.read_value(),
+        pulled.read,
+        exchange.received,
+        functools.partial(transport.begun_anew, calls_begun),
+    )
 
 
 def _batches(spec: GraphSpec, update: UpdateMode, parts: StepParts) -> Batches:
@@ -151,7 +141,7 @@ def _pushes(
     """Returns the guarded gradients of a step as they are pushed to each ps."""
     gradients = dict(computed.gradients)
     of_rows = {name: gradients.pop(name) for name in computed.rows}
-    rows = exchange.push(of_rows, computed.used) if of_rows else []
+    rows = exchange.push(of_rows, computed.used) if of_rows else {}
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
     vectors = transport.vectors(gradients, computed.examples, is_weighted, rows)
     guard = _guard(spec, state, computed, [parcel for some in transport.pushed for parcel in some], rows)
@@ -159,7 +149,7 @@ def _pushes(
 
 
 def _guard(
-    spec: GraphSpec, state: PsState, computed: Computed, parcels: Sequence[Parcel], rows: Sequence[RowPush | None]
+    spec: GraphSpec, state: PsState, computed: Computed, parcels: Sequence[Parcel], rows: Mapping[int, RowPush]
 ) -> Guard:
     """Returns the guard of the push, which also delays it until the model's UPDATE_OPS are done."""
     job = spec.job
@@ -173,7 +163,7 @@ def _guard(
             vector * tf.cast(computed.examples > 0, vector.dtype) if parcel.header else vector
             for parcel, vector in zip(parcels, otherwise, strict=True)
         ]
-    otherwise += [_zero("float32") for push in rows if push is not None]
+    otherwise += [_zero("float32") for _ in rows]
     guard = skipping(computed.skipped, otherwise, finite_guard(job, computed.judged, otherwise))
     return after(computed.updates, dropping(job, spec.replica, state.counters.dropped, guard))
 

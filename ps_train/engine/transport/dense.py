@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import saturating_cast
-from ps_train.engine.transport.coding import NO_CODING, PullCoding
 from ps_train.engine.transport.parcels import Parcel, pack, with_header
+from ps_train.engine.transport.pull_encoding import PLAIN, PullEncoding
 from ps_train.engine.transport.push_encoding import HEADER_SIZE
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.row_exchange import RowPush
@@ -52,7 +53,8 @@ class Transport:
       model_variables: the model's variables.
       variables: slice name to variable.
       detect_torn: whether `Header.torn` is computed.
-      coding: the encoding of values.
+      encoding: the encoding of values.
+      kept_as: dtype of the values that `pull` returns in the place of float32, if they travel in it.
       layout: function of the slices of a ps with a dense gradient, and the ps; returns the parcels of those that are
         not to be joined with others.
 
@@ -67,10 +69,11 @@ class Transport:
         model_variables: ModelVariables,
         variables: Mapping[str, Any],
         detect_torn: bool = False,
-        coding: PullCoding = NO_CODING,
+        encoding: PullEncoding = PLAIN,
+        kept_as: tf.DType = tf.float32,
         layout: Callable[[Sequence[Slice], int], list[Parcel]] = all_joined,
     ) -> None:
-        self._plan, self._variables, self._coding = plan, variables, coding
+        self._plan, self._variables, self._encoding, self._kept_as = plan, variables, encoding, kept_as
         self._pulled = self._pack_pulled(model_variables, detect_torn)
         self._torn: tf.Tensor | None = None
         self.pulled: list[tf.Tensor] = []
@@ -92,17 +95,22 @@ class Transport:
 
     def _pack_pulled(self, model_variables: ModelVariables, detect_torn: bool) -> list[list[Parcel]]:
         """Returns for each ps the parcels that a step pulls."""
-        plan, dtype = self._plan, self._coding.pulled_as
         names, state = set(model_variables.dense_trainable()), set(model_variables.state())
-        pulled = [
-            self._coding.pulled_parcels([s for s in plan.slices_on(ps) if s.variable in names], ps, state)
-            for ps in range(plan.num_ps)
-        ]
+
+        def is_coded(piece: Slice) -> bool:
+            """Returns False for what the model assigns itself: it adds to it, where rounding would add up."""
+            return piece.dtype == "float32" and piece.variable not in state
+
+        plan = self._plan
+        slices = [[s for s in plan.slices_on(ps) if s.variable in names] for ps in range(plan.num_ps)]
+        pulled = [self._encoding.parcels(some, ps, is_coded) for ps, some in enumerate(slices)]
         if not detect_torn or plan.num_ps == 1:
             return pulled
         table_ps = _table_ps(plan, model_variables)
         return [
-            with_header(some, ps, 1, ("float32", dtype.name)) if some or ps in table_ps or ps == 0 else []
+            with_header(some, ps, 1, ("float32", self._encoding.dtype.name))
+            if some or ps in table_ps or ps == 0
+            else []
             for ps, some in enumerate(pulled)
         ]
 
@@ -120,18 +128,15 @@ class Transport:
         pieces: dict[str, tf.Tensor] = {}
         versions: list[tf.Tensor] = []
         for number, parcel in enumerate(parcel for parcels in self._pulled for parcel in parcels):
-            encoding = self._coding.pulled.on(parcel.ps, number) if parcel.is_encoded and self._coding.pulled else None
+            encoding = self._encoding.on(parcel.ps, number) if parcel.is_encoded else PLAIN
             with tf.device(ps_device(parcel.ps)), tf.control_dependencies([after[parcel.ps]]):
                 read = {
                     piece.name: saturating_cast(self._read(piece), tf.as_dtype(parcel.dtype)) for piece in parcel.slices
                 }
                 version = tf.cast(after[parcel.ps] % _EXACT_FLOAT32, tf.float32)[tf.newaxis] if parcel.header else None
-                vector = parcel.join(read, version)
-                vector = encoding.encode(vector, after[parcel.ps]) if encoding else vector
+                vector = encoding.encode(parcel.join(read, version), after[parcel.ps])
             self.pulled.append(vector)
-            vector = received(vector)
-            vector = encoding.decode(vector, parcel.length)[0] if encoding else vector
-            found, version = parcel.split(vector)
+            found, version = parcel.split(encoding.decode(received(vector), parcel.length))
             if version is not None:
                 versions.append(version)
             pieces |= found
@@ -143,7 +148,7 @@ class Transport:
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.slices_of(name)]
             value = tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-            is_kept = value.dtype == self._coding.pulled_as == self._coding.kept_as
+            is_kept = value.dtype == self._encoding.dtype == self._kept_as
             whole[name] = value if is_kept else tf.cast(value, self._dtype_of(name))
         return whole
 
@@ -185,7 +190,7 @@ class Transport:
         gradients: Mapping[str, tf.Tensor],
         examples: tf.Tensor,
         scaled: bool,
-        rows: Sequence[RowPush | None] = (),
+        rows: Mapping[int, RowPush] = MappingProxyType({}),
     ) -> list[tf.Tensor]:
         """Returns the vectors of a push, on the worker: one for each parcel, then the gradients of rows.
 
@@ -195,7 +200,7 @@ class Transport:
           examples: float32 scalar, number of examples of which the gradients are the mean.
           scaled: multiply the gradients by `examples`.  The ps can then add several workers' gradients and divide by
             the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
-          rows: for each ps the result of `RowExchange.push`; empty without tables.
+          rows: the result of `RowExchange.push`; empty without tables.
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
@@ -203,10 +208,12 @@ class Transport:
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         header, scale = self._header(examples, scaled), examples if scaled else None
-        row_vectors = [_scaled(some.gradients, scale) for some in rows if some]
+        row_vectors = [_scaled(some.gradients, scale) for some in rows.values()]
         return [_vector(parcel, pieces, header, scale) for some in self.pushed for parcel in some] + row_vectors
 
-    def pushes(self, vectors: Sequence[tf.Tensor], rows: Sequence[RowPush | None] = ()) -> list[ReceivedPush]:
+    def pushes(
+        self, vectors: Sequence[tf.Tensor], rows: Mapping[int, RowPush] = MappingProxyType({})
+    ) -> list[ReceivedPush]:
         """Returns, for each ps, the push as that ps receives it.
 
         Args:
@@ -215,9 +222,9 @@ class Transport:
         """
         left = iter(vectors)
         dense = [tuple(next(left) for _ in some) for some in self.pushed]
-        sent_rows = [some and dataclasses.replace(some, gradients=next(left)) for some in rows or [None] * len(dense)]
+        sent = {ps: (dataclasses.replace(some, gradients=next(left)),) for ps, some in rows.items()}
         return [
-            ReceivedPush(ps, tuple(parcels), dense[ps], rows=sent_rows[ps]) for ps, parcels in enumerate(self.pushed)
+            ReceivedPush(ps, tuple(parcels), dense[ps], rows=sent.get(ps, ())) for ps, parcels in enumerate(self.pushed)
         ]
 
     def _header(self, examples: tf.Tensor, scaled: bool) -> list[tf.Tensor]:

@@ -39,7 +39,7 @@ class ReceivedPush:
       parcels: the parcels of the push, in order.
       vectors: one vector for each parcel; as they travel until `on_ps`.
       decode: function of the vectors as they travel; returns one for each parcel.
-      rows: gradients of the rows of tables on this ps; None without tables.
+      rows: gradients of the rows of tables on this ps; empty without tables.
       progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); empty without dynamic
         sharding.
       state: the model's own state.
@@ -49,7 +49,7 @@ class ReceivedPush:
     parcels: tuple[Parcel, ...]
     vectors: tuple[tf.Tensor, ...]
     decode: Callable[[Sequence[tf.Tensor]], tuple[tf.Tensor, ...]] = tuple
-    rows: RowPush | None = None
+    rows: tuple[RowPush, ...] = ()
     progress: tuple[tf.Tensor, ...] = ()
     state: PushedState = dataclasses.field(default_factory=PushedState)
 
@@ -57,7 +57,7 @@ class ReceivedPush:
         """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
         # Identities copy no data.  A control dependency on the original tensors would send a message of its own.
         vectors = self.decode([tf.identity(vector) for vector in self.vectors])
-        rows = self.rows and self.rows.on_ps()
+        rows = tuple(some.on_ps() for some in self.rows)
         progress = tuple(tf.identity(one) for one in self.progress)
         state = self.state.on_ps()
         return dataclasses.replace(self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state)
@@ -73,19 +73,21 @@ class ReceivedPush:
         def masked(vector: tf.Tensor) -> tf.Tensor:
             return vector * tf.cast(wanted, vector.dtype)
 
-        rows = self.rows and dataclasses.replace(self.rows, gradients=masked(self.rows.gradients))
+        rows = tuple(dataclasses.replace(some, gradients=masked(some.gradients)) for some in self.rows)
         return dataclasses.replace(self, vectors=tuple(masked(vector) for vector in self.vectors), rows=rows)
 
     def tensors(self) -> list[tf.Tensor]:
         """Returns all tensors of the push."""
-        rows = [self.rows.message, self.rows.gradients] if self.rows else []
+        rows = [tensor for some in self.rows for tensor in (some.message, some.gradients)]
         return [*self.vectors, *rows, *self.state.vectors, *self.progress]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""
+        gradients: dict[str, Any]
         gradients, header = unpack(self.parcels, self.vectors)
-        rows = self.rows.gradients_by_slice(self.rows.message, self.rows.gradients) if self.rows else {}
-        return gradients | rows, header
+        for some in self.rows:
+            gradients |= some.gradients_by_slice(some.message, some.gradients)
+        return gradients, header
 
     def header(self) -> Header:
         """Returns the header alone, without splitting the vectors."""

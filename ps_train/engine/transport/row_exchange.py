@@ -19,15 +19,14 @@ in the order of the ps's slices:
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.codec import Codec
-from ps_train.engine.transport.codecs.wire import as_one, from_one
-from ps_train.engine.transport.pull_encoding import PullEncoding
+from ps_train.engine.transport.codecs.wire import as_one, from_one, joined, split
+from ps_train.engine.transport.pull_encoding import PLAIN, PullEncoding
 from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.plan import Plan, Slice
@@ -48,10 +47,10 @@ class RowPush:
       widths: numbers in a key, for all slices of open vocabularies.
       message: int32 [n], the received row indices, on the ps; see the module.
       pulled: slice name to the rows read by the pull, on the ps.
-      gradients: float32 [m], on the worker to be sent, or on the ps as received; encoded where it travels so.
+      gradients: float32 [m], on the worker to be sent, or on the ps as received; as it travels until `on_ps`.
       flagged: names of the slices with a flag for each row.
       flags: int32 scalar on the worker, number of flags at the end of `gradients`.
-      codec: the codec of `gradients`; None where they are not encoded.
+      decode: function of `gradients` as they travel.
     """
 
     slices: tuple[Slice, ...]
@@ -61,29 +60,28 @@ class RowPush:
     gradients: tf.Tensor
     flagged: tuple[str, ...]
     flags: tf.Tensor
-    codec: Codec | None = None
+    decode: Callable[[tf.Tensor], tf.Tensor] = lambda wire: wire
 
-    def encoded(self, codec: Codec | None, seed: tf.Tensor) -> RowPush:
-        """Returns the push with encoded gradients; the same push without a codec."""
-        if codec is None:
-            return self
+    def encoded(self, codec: Codec, seed: tf.Tensor) -> RowPush:
+        """Returns the push with encoded gradients."""
         if not self.flagged:
             wire = as_one(codec.encode(self.gradients, seed))
         else:
             rows, flags = tf.split(self.gradients, [tf.size(self.gradients) - self.flags, self.flags])
             wire = as_one([*codec.encode(rows, seed), flags])
-        return dataclasses.replace(self, gradients=wire, codec=codec)
+
+        def decoded(wire: tf.Tensor) -> tf.Tensor:
+            length = tf.add_n([tf.size(rows) for rows in self.pulled.values()])
+            dtypes = (*codec.dtypes, *([tf.float32] if self.flagged else []))
+            parts = from_one(wire, dtypes)
+            rows = codec.decode(parts[: len(codec.dtypes)], length)
+            return joined([rows, *parts[len(codec.dtypes) :]])
+
+        return dataclasses.replace(self, gradients=wire, decode=decoded)
 
     def on_ps(self) -> RowPush:
         """Returns the push with its gradients on the ps (the device scope of the caller), decoded there."""
-        gradients = tf.identity(self.gradients)
-        if self.codec is not None:
-            length = tf.add_n([tf.size(rows) for rows in self.pulled.values()])
-            dtypes = (*self.codec.dtypes, *([tf.float32] if self.flagged else []))
-            parts = from_one(gradients, dtypes)
-            rows = self.codec.decode(parts[: len(self.codec.dtypes)], length)
-            gradients = _joined([rows, *parts[len(self.codec.dtypes) :]])
-        return dataclasses.replace(self, gradients=gradients, codec=None)
+        return dataclasses.replace(self, gradients=self.decode(tf.identity(self.gradients)), decode=lambda wire: wire)
 
     def gradients_by_slice(self, message: tf.Tensor, gradients: tf.Tensor) -> dict[str, Any]:
         """Returns the gradients of a push to these slices by slice name, and its flags by the names of masks.
@@ -98,7 +96,7 @@ class RowPush:
         indices = row_indices_in(self.slices, self.widths, message)
         counts = {piece.name: tf.shape(rows)[0] for piece, rows in zip(self.slices, indices, strict=True)}
         shapes: list[list[Any]] = [[counts[piece.name], *piece.shape[1:]] for piece in self.slices]
-        values = _split(gradients, shapes + [[counts[name]] for name in self.flagged])
+        values = split(gradients, shapes + [[counts[name]] for name in self.flagged])
         found: dict[str, Any] = {
             piece.name: tf.IndexedSlices(part, rows, tf.constant(piece.shape, tf.int64))
             for piece, rows, part in zip(self.slices, indices, values[: len(indices)], strict=True)
@@ -131,7 +129,7 @@ class RowExchange:
       names: all tables of the model, in the same order in every process.
       variables: slice name to variable.
       vocabularies: slice name to open vocabulary.
-      encoding: encoding of the rows that travel to the worker; None: they travel as they are.
+      encoding: encoding of the rows that travel to the worker.
 
     Attributes:
       widths: numbers in a key, by the names of open vocabularies' slices.
@@ -145,7 +143,7 @@ class RowExchange:
         names: Sequence[str],
         variables: Mapping[str, Any],
         vocabularies: Mapping[str, Vocabulary] | None = None,
-        encoding: PullEncoding | None = None,
+        encoding: PullEncoding = PLAIN,
     ) -> None:
         self._encoding = encoding
         self._variables, self._vocabularies = variables, vocabularies or {}
@@ -169,11 +167,12 @@ class RowExchange:
             parts, index[name] = self._divided(requests[name], pieces)
             indices |= {piece.name: part for piece, part in zip(pieces, parts, strict=True)}
         self._sizes = {name: tf.shape(some)[0] for name, some in indices.items()}
-        self._read: list[tuple[tf.Tensor, dict[str, tf.Tensor]] | None] = []
+        self._read: dict[int, tuple[tf.Tensor, dict[str, tf.Tensor]]] = {}
         rows: dict[str, tf.Tensor] = {}
         known: dict[str, tf.Tensor] = {}
         for ps, slices in enumerate(self.slices):
-            self._read.append(self._fetch(ps, slices, indices, after[ps], rows, known) if slices else None)
+            if slices:
+                self._read[ps] = self._fetch(ps, slices, indices, after[ps], rows, known)
         found = {}
         for name, pieces in self._slices_of.items():
             flags = _concatenated([known[piece.name] for piece in pieces]) > 0.5 if pieces[0].name in known else None
@@ -282,11 +281,11 @@ class RowExchange:
             message = tf.identity(message)
             with tf.control_dependencies([after]):
                 pulled, flags = self._read_on_ps(slices, message)
-            encoding = self._encoding and self._encoding.on(ps, "rows")
-            vector = _sent(encoding, [*pulled.values()], [*flags.values()], after)
+            encoding = self._encoding.on(ps, "rows")
+            vector = encoding.encode_rows([*pulled.values()], [*flags.values()], after)
         self.received.append(vector)
         shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
-        found = _received(encoding, vector, shapes, [[self._sizes[name]] for name in flags])
+        found = encoding.decode_rows(vector, shapes, [[self._sizes[name]] for name in flags])
         rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}
         known |= dict(zip(flags, found[len(slices) :], strict=True))
         return message, pulled
@@ -304,8 +303,8 @@ class RowExchange:
                 pulled[piece.name] = self._variables[piece.name].sparse_read(indices)
         return pulled, flags
 
-    def push(self, gradients: Mapping[str, tf.Tensor], used: Mapping[str, tf.Tensor]) -> list[RowPush | None]:
-        """Returns the push to each ps, or None for a ps without a table's slice.  Call it after `pull`.
+    def push(self, gradients: Mapping[str, tf.Tensor], used: Mapping[str, tf.Tensor]) -> dict[int, RowPush]:
+        """Returns the push to each ps with a table's slice.  Call it after `pull`.
 
         Args:
           gradients: table name to the gradient of `FetchedRows.rows`.
@@ -313,15 +312,13 @@ class RowExchange:
             of which a step uses all rows.
         """
         parts, flags = self._by_slice(gradients), self._by_slice(used)
-        pushes: list[RowPush | None] = []
-        for slices, read in zip(self.slices, self._read, strict=True):
-            if read is None:
-                pushes.append(None)
-                continue
+        pushes = {}
+        for ps, read in self._read.items():
+            slices = self.slices[ps]
             flagged = tuple(piece.name for piece in slices if piece.name in flags)
-            vector = _joined([*(parts[piece.name] for piece in slices), *(flags[name] for name in flagged)])
+            vector = joined([*(parts[piece.name] for piece in slices), *(flags[name] for name in flagged)])
             number = tf.add_n([tf.constant(0), *(self._sizes[name] for name in flagged)])
-            pushes.append(RowPush(slices, self.widths, *read, vector, flagged, number))
+            pushes[ps] = RowPush(slices, self.widths, *read, vector, flagged, number)
         return pushes
 
     def _by_slice(self, values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -335,26 +332,6 @@ class RowExchange:
         return parts
 
 
-def _sent(
-    encoding: PullEncoding | None, rows: Sequence[tf.Tensor], flags: Sequence[tf.Tensor], version: tf.Tensor
-) -> tf.Tensor:
-    """Joins rows and flags into what travels, on the ps.  Among the rows of a block, int8 could round a flag away."""
-    if encoding is None:
-        return _joined([*rows, *flags])
-    return encoding.encode(_joined(rows), version, [tf.cast(_joined(flags), tf.uint8)] if flags else [])
-
-
-def _received(
-    encoding: PullEncoding | None, vector: tf.Tensor, rows: Sequence[Sequence[Any]], flags: Sequence[Sequence[Any]]
-) -> list[tf.Tensor]:
-    """Returns rows and flags of these shapes, float32, on the worker, as the inverse of `_sent`."""
-    if encoding is None:
-        return _split(vector, [*rows, *flags])
-    length = tf.add_n([math.prod(shape[1:]) * shape[0] for shape in rows])
-    found, *known = encoding.decode(vector, length, [tf.uint8] if flags else [])
-    return _split(found, rows) + [part for some in known for part in _split(tf.cast(some, tf.float32), flags)]
-
-
 def _owner(positions: tf.Tensor, begins: Sequence[int]) -> tf.Tensor:
     """Returns the slice of each position, int32."""
     if len(begins) == 1:
@@ -364,16 +341,3 @@ def _owner(positions: tf.Tensor, begins: Sequence[int]) -> tf.Tensor:
 
 def _concatenated(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat(parts, 0) if len(parts) > 1 else parts[0]
-
-
-def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    flat = [tf.reshape(part, [-1]) for part in parts]
-    return tf.concat(flat, 0) if len(flat) > 1 else flat[0]
-
-
-def _split(vector: tf.Tensor, shapes: Sequence[Sequence[Any]]) -> list[tf.Tensor]:
-    """Splits a vector into tensors, as the inverse of `_joined`; in a shape only the first number may be a tensor."""
-    parts = [vector]
-    if len(shapes) > 1:
-        parts = tf.split(vector, tf.stack([math.prod(shape[1:]) * shape[0] for shape in shapes]), num=len(shapes))
-    return [tf.reshape(part, [-1, *shape[1:]]) for part, shape in zip(parts, shapes, strict=True)]

@@ -70,7 +70,7 @@ class BurstScheduler:
         none.
       hooks_secs: seconds after which a burst ends with the hooks again; 0: every burst does.
       last_step: the global step at which the job ends.
-      nodes: number of the graph's nodes that each further step of a call copies.
+      nodes: number of nodes that TensorFlow prepares for each further step of a call.
       replicas: number of replicas that share the steps.
       is_patient: if False, a call that is worth its preparation is prepared as soon as steps are timed.
     """

@@ -52,7 +52,7 @@ def raised(build: Callable[[], Any], copy: int = 0, lengths: int = 1) -> Excepti
             examples = tf.cast(tf.size(built), tf.float32)
             step = [tf.convert_to_tensor(built).op]
             for _ in range(lengths):
-                built = UnrolledCalls(step, examples, num_ps=0, most=copy + 1).steps(copy + 1)[-1].train
+                built = UnrolledCalls(step, examples, num_ps=0).steps(copy + 1)[-1].train
         with RepeatingSession("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
             session.run(built)
     return caught.value

@@ -143,8 +143,8 @@ class FollowingPushCodec(PushCodec, FollowingPart):
 
     def __init__(self, spec: GraphSpec, is_weighted: bool) -> None:
         self._ladder = Ladder(range(len(spec.job.push_codecs)), BYTES)
-        self._chosen = Chosen([codec_of(text) for text in spec.job.push_codecs])
-        super().__init__(spec, self._chosen, self._chosen, is_weighted)
+        self._chosen = Chosen([codec_of(text) for text in spec.job.push_codecs[1:]])
+        super().__init__(spec, self._chosen, [self._chosen], is_weighted)
 
     def pull(self, pull: Pull) -> Pull:
         """Pulls the codec of the step."""

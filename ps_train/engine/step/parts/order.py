@@ -6,13 +6,14 @@
 The first part is the outermost: it is the nearest to the model in `push`, and the farthest from the plain step in every
 word.  The reasons of the places:
 
-1. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
+1. `PullAhead` anywhere: it has no word in common with others.
+2. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
    hides it.
-2. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
-3. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
-4. `StateOfModel` and `Sharding` after `PushCodec`: what they send is not encoded.
-5. `EventCutTable` after `Sharding`, whose partitions it marks.
-6. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
+3. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
+4. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
+5. `StateOfModel` and `Sharding` after `PushCodec`: what they send is not encoded.
+6. `EventCutTable` after `Sharding`, whose partitions it marks.
+7. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.following import following_parts
 from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.pull_ahead import pulls_ahead
 from ps_train.engine.step.parts.push_codec import push_codecs
 from ps_train.engine.step.parts.pushed_state import StateOfModel
 from ps_train.engine.step.parts.sharding import Sharding
@@ -40,7 +42,7 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
       update: the update mode.
       features: the parts that the job alone does not give; they are next to the ps.
     """
-    job, parts = spec.job, list[StepPart]()
+    job, parts = spec.job, list[StepPart](pulls_ahead(spec))
     if transforms := transforms_of(job):
         parts.append(Transforms(transforms))
     if job.scales_loss:

@@ -13,7 +13,7 @@ from ps_train.engine.step.backward import Computed
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.step_part import Layout, MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.codecs.codec import Codec
-from ps_train.engine.transport.coding import codec_of, row_codec_of
+from ps_train.engine.transport.coding import codec_of, row_codecs_of
 from ps_train.engine.transport.parcels import Parcel, pack_encoded
 from ps_train.engine.transport.push_encoding import PushEncoding
 from ps_train.engine.transport.received_push import ReceivedPush
@@ -30,8 +30,8 @@ class PushCodec(StepPart):
 
     Args:
       spec: specification of the replica's graph.
-      codec: codec of dense gradients; None: they travel as they are.
-      rows: codec of the gradients of tables' rows; None: they travel as they are.
+      codec: codec of dense gradients.
+      rows: codec of the gradients of tables' rows; none: they travel as they are.
       is_weighted: whether pushes are multiplied by their number of examples.
 
     Attributes:
@@ -40,7 +40,7 @@ class PushCodec(StepPart):
 
     residuals: Residuals
 
-    def __init__(self, spec: GraphSpec, codec: Codec | None, rows: Codec | None, is_weighted: bool) -> None:
+    def __init__(self, spec: GraphSpec, codec: Codec, rows: Sequence[Codec], is_weighted: bool) -> None:
         self._spec, self._codec, self._rows, self._is_weighted = spec, codec, rows, is_weighted
         self._momenta = momenta_of(spec.job, spec.model, spec.variables.with_gradient())
         self._sparse = set(spec.variables.sparse())
@@ -54,8 +54,6 @@ class PushCodec(StepPart):
         A gradient that touches only some rows is not encoded: what is kept of the others would change them, too.
         """
         codec = self._codec
-        if codec is None:
-            return layout
 
         def laid_out(slices: Sequence[Slice], ps: int) -> list[Parcel]:
             encoded = [piece for piece in slices if piece.dtype == "float32" and piece.variable not in self._sparse]
@@ -87,8 +85,9 @@ class PushCodec(StepPart):
 
     def _encoded(self, push: ReceivedPush, number: tf.Tensor, origins: Mapping[str, tf.DType]) -> ReceivedPush:
         seed = tf.stack([tf.constant(self._seed + (push.ps << 20), tf.int64), number])
-        push = dataclasses.replace(push, rows=push.rows and push.rows.encoded(self._rows, seed))
-        if self._codec is None or not any(parcel.is_encoded for parcel in push.parcels):
+        for codec in self._rows:
+            push = dataclasses.replace(push, rows=tuple(some.encoded(codec, seed) for some in push.rows))
+        if not any(parcel.is_encoded for parcel in push.parcels):
             return push
         encoding = PushEncoding(push.parcels, self._codec, self._momenta)
         self._encodings.append(encoding)
@@ -116,4 +115,4 @@ class PushCodec(StepPart):
 def push_codecs(spec: GraphSpec, is_weighted: bool) -> list[PushCodec]:
     """Returns the part of the codec that a job names: none, or one."""
     (text, *others) = spec.job.push_codecs
-    return [] if others or text == NONE else [PushCodec(spec, codec_of(text), row_codec_of(text), is_weighted)]
+    return [] if others or text == NONE else [PushCodec(spec, codec_of(text), row_codecs_of(text), is_weighted)]

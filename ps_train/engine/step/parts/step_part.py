@@ -27,6 +27,7 @@ from ps_train.base.gauge import Gauge
 from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
+from ps_train.engine.step.unroll import UnrolledCalls
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
@@ -97,6 +98,25 @@ class Updated:
     optimizers: Sequence[PsOptimizer]
 
 
+@dataclasses.dataclass(frozen=True)
+class ToCall:
+    """What calls are made of: a finished step.
+
+    Attributes:
+      train: its operations.
+      examples: float32 scalar, number of examples that it stands for.
+      read: the tensors that it reads on the ps before its batch.
+      rows: the tensors with the rows of its batch, on the ps.
+      begin: makes an operation on the worker, which runs when every ps has begun its part of a call.
+    """
+
+    train: Sequence[tf.Operation]
+    examples: tf.Tensor
+    read: Sequence[tf.Tensor]
+    rows: Sequence[tf.Tensor]
+    begin: Callable[[], tf.Operation]
+
+
 Layout = Callable[[Sequence[Slice], int], list[Parcel]]
 """Function of the slices on a ps that have a dense gradient, and the ps; returns the parcels of some of them."""
 
@@ -113,6 +133,9 @@ Push = Callable[[list[ReceivedPush], Computed], list[ReceivedPush]]
 """Function of the push to each ps, and what it was made from; returns the push as the ps get it."""
 
 MakeUpdate = Callable[[ToUpdate], Updated]
+
+MakeCalls = Callable[[ToCall], UnrolledCalls]
+"""Function of a step; returns the steps of calls, as copies of it or of sections of it."""
 
 
 class StepPart:
@@ -145,6 +168,10 @@ class StepPart:
     def update(self, update: MakeUpdate) -> MakeUpdate:
         """Wraps the update on the ps."""
         return update
+
+    def calls(self, calls: MakeCalls) -> MakeCalls:
+        """Wraps the calls, which make several steps each."""
+        return calls
 
     def entries(self) -> list[CheckpointEntry]:
         """Returns the checkpoint's variables of the part, after `update`."""

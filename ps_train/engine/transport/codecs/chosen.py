@@ -1,6 +1,6 @@
 """One of several codecs, chosen anew in each step.
 
-    codec = Chosen([None, Cast(tf.bfloat16), Int8()])
+    codec = Chosen([Cast(tf.bfloat16), Int8()])
     codec.number = number                                          # int64 scalar on the worker
     (wire,) = codec.encode(vector, seed)                           # uint8 [n]
     codec.decode([wire], length)                                   # by whichever codec has encoded it
@@ -25,22 +25,21 @@ _Branch = Callable[[], tf.Tensor]
 
 
 class Chosen(Codec):
-    """A codec that is one of several.
+    """A codec that is one of several, or none.
 
     Args:
-      codecs: the codecs; the first is None, which stands for no encoding.
+      codecs: the codecs.
 
     Attributes:
-      number: int64 scalar on the sender, the codec of this step; set it before the first use.
+      number: int64 scalar on the sender, the codec of this step, from 1; 0 for none.  Set it before the first use.
     """
 
     dtypes = (tf.uint8,)
 
     number: tf.Tensor
 
-    def __init__(self, codecs: Sequence[Codec | None]) -> None:
-        assert codecs[0] is None, "the first stands for no encoding"
-        self._codecs: list[Codec] = [codec for codec in codecs if codec is not None]
+    def __init__(self, codecs: Sequence[Codec]) -> None:
+        self._codecs = codecs
         self.multiple = max(codec.multiple for codec in self._codecs)
 
     def is_exact(self) -> tf.Tensor:

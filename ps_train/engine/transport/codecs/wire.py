@@ -6,7 +6,9 @@ numbers, scales = from_bytes(wire, (tf.int8, tf.float32))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -45,3 +47,17 @@ def of_bytes(part: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Returns the vector of a dtype that `bytes_of` made bytes of."""
     shape = [-1] if dtype.size == 1 else [-1, dtype.size]
     return tf.bitcast(tf.reshape(part, shape), dtype)
+
+
+def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns tensors of one dtype as one vector."""
+    flat = [tf.reshape(part, [-1]) for part in parts]
+    return tf.concat(flat, 0) if len(flat) > 1 else flat[0]
+
+
+def split(vector: tf.Tensor, shapes: Sequence[Sequence[Any]]) -> list[tf.Tensor]:
+    """Splits a vector into tensors, as the inverse of `joined`; in a shape only the first number may be a tensor."""
+    parts = [vector]
+    if len(shapes) > 1:
+        parts = tf.split(vector, tf.stack([math.prod(shape[1:]) * shape[0] for shape in shapes]), num=len(shapes))
+    return [tf.reshape(part, [-1, *shape[1:]]) for part, shape in zip(parts, shapes, strict=True)]

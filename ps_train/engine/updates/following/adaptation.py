@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.gauge import Gauge
 from ps_train.base.lifecycle import event
 from ps_train.cluster.sessions.calls import SHORT_CALL
-from ps_train.config.codec_spec import AUTO_CODECS
+from ps_train.config.following_values import AUTO_CODECS
 from ps_train.config.validators import SYNC_PARTS
 from ps_train.engine.updates.following.adaptation_policy import (
     PUSHING,

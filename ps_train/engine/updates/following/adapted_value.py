@@ -33,9 +33,10 @@ class AdaptedValue:
     def __init__(self, name: str, ladder: Ladder) -> None:
         self.name, self.ladder = name, ladder
         with tf.device(ps_device(0)):
-            self.variable = self.made()
+            self.variable = self.make_variable()
 
-    def made(self) -> Any:
+    def make_variable(self) -> Any:
+        """Returns the variable on ps 0."""
         first = np.array(self.ladder.values[0], np.int64)
         return v1.get_variable(f"ps_train/{self.name}", initializer=first, trainable=False, use_resource=True)
 

@@ -47,7 +47,8 @@ class BatchSizeSchedule(AdaptedValue):
         self._sizes = possible_sizes(sizes)
         super().__init__("batch_size", Ladder(self._sizes, synchronisation(limit)))
 
-    def made(self) -> Any:
+    def make_variable(self) -> Any:
+        """Returns the variable on ps 0."""
         return zeros_variable("ps_train/batch_size", tf.int64, [3])
 
     def at(self, step: tf.Tensor) -> tf.Tensor:

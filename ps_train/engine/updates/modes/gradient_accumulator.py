@@ -33,8 +33,9 @@ class GradientAccumulator:
     def __init__(self, name: str, received: ReceivedPush, replica: Replica) -> None:
         self._parcels = received.parcels
         self._totals = [self._total(f"{name}/{number}", parcel) for number, parcel in enumerate(received.parcels)]
-        self._rows = SparseAccumulator(f"{name}/rows", received.rows, replica) if received.rows else None
-        self._state = StateAccumulator(f"{name}/state", received.state.parcels) if received.state.parcels else None
+        self._rows = [SparseAccumulator(f"{name}/rows", some, replica) for some in received.rows]
+        state = [received.state.parcels] if received.state.parcels else []
+        self._state = [StateAccumulator(f"{name}/state", parcels) for parcels in state]
 
     def add(self, here: ReceivedPush, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds a push; a round's first push replaces the old sums, which copies nothing.
@@ -49,11 +50,11 @@ class GradientAccumulator:
             return list(zip(self._totals, _terms(here), strict=True))
 
         def store(first: bool) -> list[tf.Operation]:
-            stored, is_valid = [], here.header().examples > 0
-            if self._rows is not None and here.rows is not None:
-                stored += self._rows.add(here.rows, is_valid, first)
-            if self._state is not None:
-                stored += self._state.assign(here.state, is_valid, first)
+            stored, is_valid = list[tf.Operation](), here.header().examples > 0
+            for rows, pushed in zip(self._rows, here.rows, strict=True):
+                stored += rows.add(pushed, is_valid, first)
+            for state in self._state:
+                stored += state.assign(here.state, is_valid, first)
             return stored
 
         def replace() -> tf.Operation:
@@ -76,7 +77,9 @@ class GradientAccumulator:
         means: dict[str, Any] = {
             name: tf.cast(total / tf.cast(weight, total.dtype), dtypes[name]) for name, total in totals.items()
         }
-        return means | (self._rows.mean(weight) if self._rows else {}), header
+        for rows in self._rows:
+            means |= rows.mean(weight)
+        return means, header
 
     def state(self) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
         """Returns the model's own state of this round.
@@ -84,10 +87,10 @@ class GradientAccumulator:
         Returns:
           Slice name to the value that the model has assigned; and whether there is any (bool scalar), in a list.
         """
-        if self._state is None:
-            return {}, []
-        values, is_there = self._state.values()
-        return values, [is_there]
+        for state in self._state:
+            values, is_there = state.values()
+            return values, [is_there]
+        return {}, []
 
     @staticmethod
     def _total(name: str, parcel: Parcel) -> Any:

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.codecs.int8 import Int8
-from ps_train.engine.transport.pull_encoding import PullEncoding
+from ps_train.engine.transport.pull_encoding import CodedPulls
 from tests.support.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
 from tests.support.models import Linear
@@ -20,10 +20,10 @@ def decoded(vector, versions, ps=0, number=0):
     """What a worker gets of a vector at each of these versions: [versions, n]."""
     with tf.Graph().as_default(), v1.Session() as session:
         version = v1.placeholder(tf.int64, [])
-        encoding = PullEncoding(Int8(), 3).on(ps, number)
+        encoding = CodedPulls(Int8(), 3).on(ps, number)
         wire = encoding.encode(tf.constant(vector), version)
         assert wire.shape.is_fully_defined()  # a worker may keep it from call to call
-        found = encoding.decode(wire, len(vector))[0]
+        found = encoding.decode(wire, len(vector))
         return np.stack([session.run(found, {version: one}) for one in versions])
 
 
