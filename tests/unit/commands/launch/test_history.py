@@ -33,7 +33,7 @@ def test_the_table_has_a_row_for_each_point_and_evaluation_of_this_call():
     assert read_report(REPORT)[0] == {"state": "</script>"}
 
 
-@pytest.mark.parametrize("report", ["", "<html>", page()])
+@pytest.mark.parametrize("report", ["", "<html>", page(Displays())])
 def test_without_a_report_the_table_has_the_last_metrics(report):
     assert history_of(report, 7, {"auc": 0.9}) == {
         "step": [7], "loss": [None], "examples_per_sec": [None], "steps_per_sec": [None], "auc": [0.9]
