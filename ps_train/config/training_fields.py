@@ -235,6 +235,11 @@ class TrainingFields:
         """Returns the bounds of backup_workers in a job of so many workers."""
         return parse_backups(self.backup_workers, workers)
 
+    def wait_limits(self, workers: int) -> Bounds:
+        """Returns the bounds of what the update mode goes on without: workers or steps."""
+        limits = {"sync": self.backup_limits(workers), "bounded": self.steps_ahead_limits}
+        return limits.get(self.update, Bounds(0, 0))
+
     @property
     def push_codecs(self) -> tuple[str, ...]:
         """Returns the codecs that a push may have, the first one first; several follow the network."""

@@ -19,9 +19,8 @@ from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.vocabulary import rebuild_all
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
-from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode, WaitLimit
 from ps_train.engine.updates.modes.shard_part import RunCounting, ShardPart
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries
@@ -72,7 +71,7 @@ def build_ps_step(
         shards = _shards(state, optimizers, given)
         return Updated(update.build(shards, given.received, pusher, state.counters, given.limit), optimizers)
 
-    limit = WaitLimit.fixed(update.goes_without)
+    limit = WaitLimit.fixed(spec.job.wait_limits(spec.replica.declared).lower)
     given = ToUpdate(received, spec.model, state.global_step, state.variables, limit)
     updated = wrapped(parts, "update", plain)(given)
     optimizers = updated.optimizers

@@ -20,10 +20,10 @@ from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.order import parts_of
-from ps_train.engine.step.parts.step_part import StepPart, StepParts, ToCall, wrapped
+from ps_train.engine.step.parts.step_part import Ahead, StepPart, StepParts, wrapped
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
-from ps_train.engine.step.unroll import UnrolledCalls
+from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
 from ps_train.engine.updates.modes.base import StepOps
 from ps_train.engine.updates.modes.factory import make_update
@@ -104,11 +104,10 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
             worker = build_worker_step(spec, update, state, parts)
         ps, ops = build_ps_step(spec, update, state, parts, worker.received, pusher)
 
-        def plain(given: ToCall) -> UnrolledCalls:
-            return UnrolledCalls(given.train, given.examples, spec.plan.num_ps)
+        def plain(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
+            return UnrolledCalls(step, spec.plan.num_ps)
 
-        whole = ToCall(ops.train, worker.examples, worker.read, worker.rows, worker.begin_anew)
-        calls = wrapped(parts, "calls", plain)(whole)
+        calls = wrapped(parts, "calls", plain)(UnrolledStep([*ops.train], worker.examples), worker.ahead)
         return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 

@@ -1,6 +1,6 @@
 """Several steps in one `session.run`: copies of the step's nodes, one after the other.
 
-    calls = UnrolledCalls(ops.train, examples, num_ps=1)
+    calls = UnrolledCalls(UnrolledStep(ops.train, examples), num_ps=1)
     session.run([step.train for step in calls.steps(3)])                # three steps in one call
 
 The steps of a call share its fixed cost: Python, TensorFlow's master, two RPCs for each ps.  On each ps, a copy begins
@@ -42,7 +42,7 @@ def push_gate(ps: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class UnrolledStep:
-    """One further step of a call.
+    """A step of a call.
 
     Attributes:
       train: the operations of the step, in the order of the copied step's operations.
@@ -87,22 +87,21 @@ class UnrolledCalls:
     run: TensorFlow sends the new nodes with the next call.  A step of which no such call is made is never copied.
 
     Args:
-      train: the operations of the step.
-      examples: float32 scalar, number of examples that the step stands for.
+      step: the step that is copied.
       num_ps: number of ps.
 
     Attributes:
       placed: the sections that are in the graph, in the order of a call.
     """
 
-    def __init__(self, train: Sequence[tf.Operation], examples: tf.Tensor, num_ps: int) -> None:
-        self._step, self._num_ps = UnrolledStep(list(train), examples), num_ps
+    def __init__(self, step: UnrolledStep, num_ps: int) -> None:
+        self.step, self._num_ps = step, num_ps
         self.placed: list[Placed] = []
 
     @functools.cached_property
     def section(self) -> Section:
         """The whole step."""
-        return Section([*self._step.train, self._step.examples.op], self._num_ps)
+        return Section([*self.step.train, self.step.examples.op], self._num_ps)
 
     @property
     def nodes(self) -> int:
@@ -112,7 +111,7 @@ class UnrolledCalls:
     def steps(self, count: int) -> list[UnrolledStep]:
         """Returns the steps of a call, and makes those that are missing; call it in one thread at a time."""
         if count <= 1:
-            return [self._step][:count]
+            return [self.step][:count]
         self.place(count)
         return [self.step_of(placed) for placed in self.placed[:count]]
 
@@ -125,7 +124,7 @@ class UnrolledCalls:
 
     def place(self, count: int) -> None:
         """Adds the sections of a call of so many steps that are missing in the graph."""
-        with extensible(self._step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
+        with extensible(self.step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
             self.add(count)
 
     def add(self, count: int) -> None:
@@ -140,7 +139,7 @@ class UnrolledCalls:
     def step_of(self, placed: Placed) -> UnrolledStep:
         """Returns the step that a section makes."""
         *train, examples = placed.ops
-        return UnrolledStep(train, examples.outputs[self._step.examples.value_index])
+        return UnrolledStep(train, examples.outputs[self.step.examples.value_index])
 
 
 class Section(Template):

@@ -17,7 +17,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import Batches, training_batches
 from ps_train.engine.step.backward import Computed, PulledInputs, mean_gradients
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.step_part import Pulled, StepParts, wrapped
+from ps_train.engine.step.parts.step_part import Ahead, Pulled, StepParts, wrapped
 from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.transport.coding import pull_encoding_of
 from ps_train.engine.transport.dense import Transport, all_joined
@@ -42,9 +42,7 @@ class WorkerStep:
       examples: float32 scalar, number of examples that the step stands for.
       received: the push as each ps receives it, by ps index.
       calls_begun: int64 scalar on the worker, number of training calls that have begun on all their tasks.
-      read: the tensors that the step reads on the ps before its batch.
-      rows: the tensors with the rows of its batch, on the ps.
-      begin_anew: function that makes an operation on the worker, which runs when every ps has begun its part of a call.
+      ahead: what the step has read on the ps.
     """
 
     batches: Batches
@@ -52,9 +50,7 @@ class WorkerStep:
     examples: tf.Tensor
     received: list[ReceivedPush]
     calls_begun: tf.Tensor
-    read: Sequence[tf.Tensor]
-    rows: Sequence[tf.Tensor]
-    begin_anew: Callable[[], tf.Operation]
+    ahead: Ahead
 
 
 def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts: StepParts) -> WorkerStep:
@@ -94,16 +90,8 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     computed = wrapped(parts, "compute", compute)(inputs, batches)
     pushes = _pushes(spec, state, transport, exchange, computed, update.scaled)
     received = wrapped(parts, "push", lambda pushes, computed: pushes)(pushes, computed)
-    return WorkerStep(
-        batches,
-        computed.loss,
-        computed.examples,
-        received,
-        calls_begun.read_value(),
-        pulled.read,
-        exchange.received,
-        functools.partial(transport.begun_anew, calls_begun),
-    )
+    ahead = Ahead(pulled.read, exchange.received, functools.partial(transport.begun_anew, calls_begun))
+    return WorkerStep(batches, computed.loss, computed.examples, received, calls_begun.read_value(), ahead)
 
 
 def _batches(spec: GraphSpec, update: UpdateMode, parts: StepParts) -> Batches:

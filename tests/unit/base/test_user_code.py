@@ -19,7 +19,7 @@ from ps_train.base.user_code import describe, frames_text
 from ps_train.cluster.sessions.calls import RepeatingSession
 from ps_train.data.data_shard import WHOLE
 from ps_train.data.pipeline import training_batches
-from ps_train.engine.step.unroll import UnrolledCalls
+from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 
 _numbers = itertools.count()
 
@@ -52,7 +52,7 @@ def raised(build: Callable[[], Any], copy: int = 0, lengths: int = 1) -> Excepti
             examples = tf.cast(tf.size(built), tf.float32)
             step = [tf.convert_to_tensor(built).op]
             for _ in range(lengths):
-                built = UnrolledCalls(step, examples, num_ps=0).steps(copy + 1)[-1].train
+                built = UnrolledCalls(UnrolledStep(step, examples), num_ps=0).steps(copy + 1)[-1].train
         with RepeatingSession("", graph, v1.ConfigProto()) as session, pytest.raises(Exception) as caught:
             session.run(built)
     return caught.value

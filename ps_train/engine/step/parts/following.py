@@ -26,8 +26,7 @@ from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adaptation_policy import BYTES, STRAGGLERS, Ladder
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
 from ps_train.engine.updates.following.batch_size_control import BatchSizeSchedule, WorkerBatchSize
-from ps_train.engine.updates.modes.base import UpdateMode
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
+from ps_train.engine.updates.modes.base import UpdateMode, WaitLimit
 from ps_train.engine.variables.variables import CheckpointEntry
 
 
@@ -165,10 +164,8 @@ def following_parts(spec: GraphSpec, update: UpdateMode) -> Sequence[StepPart]:
         parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
     if job.scale_learning_rate != "none":
         parts.append(ScaledRate(job, spec.replica.declared))
-    if job.update == "bounded" and job.steps_ahead_limits.is_range:
-        parts.append(FollowingWaitLimit("max_steps_ahead", job.steps_ahead_limits))
-    if job.update == "sync" and (backups := job.backup_limits(spec.replica.declared)).is_range:
-        parts.append(FollowingWaitLimit("backup_workers", backups))
+    if (limits := job.wait_limits(spec.replica.declared)).is_range:
+        parts.append(FollowingWaitLimit("backup_workers" if job.update == "sync" else "max_steps_ahead", limits))
     if len(job.push_codecs) > 1:
         parts.append(FollowingPushCodec(spec, update.scaled))
     return parts

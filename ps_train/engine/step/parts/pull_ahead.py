@@ -15,7 +15,7 @@ import tensorflow as tf
 from ps_train.config.job_values import described
 from ps_train.engine.step.copied_nodes import READ_GATE, Gate, pull_gate
 from ps_train.engine.step.graph_spec import GraphSpec
-from ps_train.engine.step.parts.step_part import MakeCalls, StepPart, ToCall
+from ps_train.engine.step.parts.step_part import Ahead, MakeCalls, StepPart
 from ps_train.engine.step.pulled_batch import Front, KeptPull
 from ps_train.engine.step.unroll import NOTHING, WORK_GATE, Placed, UnrolledCalls, UnrolledStep, push_gate
 from ps_train.engine.variables.variables import on_worker, ps_device
@@ -37,11 +37,11 @@ class PullAhead(StepPart):
         """Makes calls that begin with what was pulled in the call before."""
         job = self._spec.job
 
-        def made(given: ToCall) -> UnrolledCalls:
-            # No rows where the batch of a call would be missing at the end.
-            ahead = given if job.is_endless else dataclasses.replace(given, rows=[])
+        def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
+            if not job.is_endless:  # the batch of the next call would be missing at the end
+                ahead = dataclasses.replace(ahead, rows=[])
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
-                return CallsAhead(ahead, self._spec.plan.num_ps, job.longest_call)
+                return CallsAhead(step, self._spec.plan.num_ps, ahead, job.longest_call)
 
         return made
 
@@ -50,14 +50,15 @@ class CallsAhead(UnrolledCalls):
     """The steps of calls whose pulls run ahead.
 
     Args:
-      given: the step.
+      step: the step that is copied.
       num_ps: number of ps.
+      ahead: what it has read on the ps.
       most: maximum number of steps of a call.
     """
 
-    def __init__(self, given: ToCall, num_ps: int, most: int) -> None:
-        super().__init__(given.train, given.examples, num_ps)
-        self._given, self._most, self._begun = given, most, given.begin()
+    def __init__(self, step: UnrolledStep, num_ps: int, ahead: Ahead, most: int) -> None:
+        super().__init__(step, num_ps)
+        self._ahead, self._most, self._begun = ahead, most, ahead.begin()
         self._ends: dict[int, list[tf.Operation]] = {}
         with on_worker(self._begun.device):
             self._kept = KeptPull(self._front.found, self._begun)
@@ -66,10 +67,10 @@ class CallsAhead(UnrolledCalls):
     @functools.cached_property
     def _front(self) -> Front:
         """The part of a step that can be made in the call before."""
-        given, inside = self._given, self.section.inside
-        if self.section.worker_ends or not given.rows:
-            return Front(inside, given.read)
-        return Front.of(inside, given.read, given.rows, [*given.train, given.examples.op])
+        ahead, inside = self._ahead, self.section.inside
+        if self.section.worker_ends or not ahead.rows:
+            return Front(inside, ahead.values)
+        return Front.of(inside, ahead.values, ahead.rows, [*self.step.train, self.step.examples.op])
 
     def steps(self, count: int) -> list[UnrolledStep]:
         """Returns the steps of a call; not even the first one is the step itself."""

@@ -27,13 +27,12 @@ from ps_train.base.gauge import Gauge
 from ps_train.data.batching import Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
-from ps_train.engine.step.unroll import UnrolledCalls
+from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
-from ps_train.engine.updates.modes.base import Replica, StepOps
+from ps_train.engine.updates.modes.base import Replica, StepOps, WaitLimit
 from ps_train.engine.updates.modes.shard_part import ShardPart
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.plan import Slice
 from ps_train.engine.variables.variables import CheckpointEntry
 
@@ -99,20 +98,16 @@ class Updated:
 
 
 @dataclasses.dataclass(frozen=True)
-class ToCall:
-    """What calls are made of: a finished step.
+class Ahead:
+    """What a step has read on the ps before it computes: a call may read it for the next one.
 
     Attributes:
-      train: its operations.
-      examples: float32 scalar, number of examples that it stands for.
-      read: the tensors that it reads on the ps before its batch.
-      rows: the tensors with the rows of its batch, on the ps.
+      values: the tensors that every step reads.
+      rows: the tensors with the rows of its batch.
       begin: makes an operation on the worker, which runs when every ps has begun its part of a call.
     """
 
-    train: Sequence[tf.Operation]
-    examples: tf.Tensor
-    read: Sequence[tf.Tensor]
+    values: Sequence[tf.Tensor]
     rows: Sequence[tf.Tensor]
     begin: Callable[[], tf.Operation]
 
@@ -134,8 +129,8 @@ Push = Callable[[list[ReceivedPush], Computed], list[ReceivedPush]]
 
 MakeUpdate = Callable[[ToUpdate], Updated]
 
-MakeCalls = Callable[[ToCall], UnrolledCalls]
-"""Function of a step; returns the steps of calls, as copies of it or of sections of it."""
+MakeCalls = Callable[[UnrolledStep, Ahead], UnrolledCalls]
+"""Function of a finished step; returns the steps of calls, as copies of it or of sections of it."""
 
 
 class StepPart:

@@ -13,11 +13,10 @@ import tensorflow as tf
 
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode
+from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode, WaitLimit
 from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.stale_gradients import StaleGradientRule
 from ps_train.engine.updates.modes.token_gate import NEVER
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -29,20 +28,16 @@ class Asynchronous(UpdateMode):
     """Asynchronous updates.
 
     Args:
-      may_be_empty, goes_without: see `UpdateMode`.
+      may_be_empty: see `UpdateMode`.
       max_steps: no update is made once the global step has reached it.  A worker that slept may still have steps
         that were reallocated to another worker.
       rules: the rules for stale gradients; a gradient that a rule does not accept is counted as dropped.
     """
 
     def __init__(
-        self,
-        may_be_empty: bool = False,
-        max_steps: int = NEVER,
-        rules: Sequence[StaleGradientRule] = (),
-        goes_without: int = 0,
+        self, may_be_empty: bool = False, max_steps: int = NEVER, rules: Sequence[StaleGradientRule] = ()
     ) -> None:
-        super().__init__(may_be_empty, goes_without)
+        super().__init__(may_be_empty)
         self._max_steps, self._rules = max_steps, rules
 
     def build(

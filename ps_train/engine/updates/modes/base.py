@@ -20,7 +20,6 @@ from ps_train.config.job import Task
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.variables import ps_device
 
 
@@ -115,6 +114,23 @@ class StepLimit(NamedTuple):
     step: tf.Tensor
 
 
+class WaitLimit(NamedTuple):
+    """The number of replicas (`sync`) or steps (`bounded`) that a mode goes on without.
+
+    Attributes:
+      most: the largest one.
+      value: returns the present one, an int or an int64 scalar that is read on ps 0 where it is used.
+    """
+
+    most: int
+    value: Callable[[], int | tf.Tensor]
+
+    @classmethod
+    def fixed(cls, number: int) -> WaitLimit:
+        """Returns the limit of a number that never changes."""
+        return cls(number, lambda: number)
+
+
 @dataclasses.dataclass(frozen=True)
 class StepOps:
     """The operations of a replica; with racks, those of its rack.
@@ -150,7 +166,6 @@ class UpdateMode(abc.ABC):
 
     Args:
       may_be_empty: gradients that stand for no example may arrive; they must change nothing.
-      goes_without: number of replicas or steps that the mode goes on without, at first.
 
     Attributes:
       lockstep: all replicas make every step together; a replica whose input ends must not fail within a step.
@@ -160,8 +175,8 @@ class UpdateMode(abc.ABC):
     lockstep = False
     scaled = False
 
-    def __init__(self, may_be_empty: bool = False, goes_without: int = 0) -> None:
-        self.may_be_empty, self.goes_without = may_be_empty, goes_without
+    def __init__(self, may_be_empty: bool = False) -> None:
+        self.may_be_empty = may_be_empty
 
     def batches_per_update(self, replica: Replica) -> int:
         """Returns the number of replicas whose batches are in an update."""

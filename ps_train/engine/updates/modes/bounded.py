@@ -18,9 +18,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.modes.asynchronous import Asynchronous
-from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepOps
+from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepOps, WaitLimit
 from ps_train.engine.updates.modes.token_gate import NEVER, TokenGate
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.updates.modes.wait_time import now_on_ps, record
 from ps_train.engine.variables.mutex import with_mutex
 from ps_train.engine.variables.variables import ps_device

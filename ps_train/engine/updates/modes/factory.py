@@ -16,9 +16,9 @@ def make_update(job: Job, replicas: int) -> UpdateMode:
 
     may_be_empty = job.may_skip or job.may_run_out_of_input or job.is_dynamic or dropped_share(job.inject_fault) > 0
     if job.update == "sync":
-        backups = job.backup_limits(replicas).lower
+        backups = job.wait_limits(replicas).lower
         return Synchronous(may_be_empty or job.epochs > 0, job.max_steps, backups, bool(job.save_steps))
     rules = stale_gradient_rules(job)
     if job.update == "bounded":
-        return Bounded(may_be_empty, job.max_steps, rules, job.steps_ahead_limits.lower)
+        return Bounded(may_be_empty, job.max_steps, rules)
     return Asynchronous(may_be_empty, job.max_steps, rules)

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.modes.base import ParameterShard, Replica
+from ps_train.engine.updates.modes.base import ParameterShard, Replica, WaitLimit
 from ps_train.engine.updates.modes.gradient_accumulator import GradientAccumulator
 from ps_train.engine.updates.modes.quorum import (
     IN_TIME,
@@ -33,7 +33,6 @@ from ps_train.engine.updates.modes.quorum import (
 )
 from ps_train.engine.updates.modes.shard_part import Counts, Update
 from ps_train.engine.updates.modes.token_gate import TokenGate
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.variables.call_started import after_all_started
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device

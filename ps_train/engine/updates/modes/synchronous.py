@@ -19,11 +19,18 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.counters.run_counters import RunCounters
-from ps_train.engine.updates.modes.base import ParameterShard, Removal, Replica, StepLimit, StepOps, UpdateMode
+from ps_train.engine.updates.modes.base import (
+    ParameterShard,
+    Removal,
+    Replica,
+    StepLimit,
+    StepOps,
+    UpdateMode,
+    WaitLimit,
+)
 from ps_train.engine.updates.modes.follower_shard import FollowerShard
 from ps_train.engine.updates.modes.sync_rounds import CoordinatorShard
 from ps_train.engine.updates.modes.token_gate import NEVER
-from ps_train.engine.updates.modes.wait_limit import WaitLimit
 from ps_train.engine.updates.modes.wait_time import now_on_ps, record
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 
@@ -35,21 +42,22 @@ class Synchronous(UpdateMode):
     """Synchronous updates; the limit is the number of a round's replicas that are not waited for.
 
     Args:
-      may_be_empty, goes_without: see `UpdateMode`.
+      may_be_empty: see `UpdateMode`.
       max_steps: no round begins once the global step has reached it.
+      backups: the limit at first.
       saves_at_steps: True if checkpoints are at multiples of a step; the round after one begins with the chief.
     """
 
     lockstep = True
     scaled = True
 
-    def __init__(self, may_be_empty: bool, max_steps: int, goes_without: int = 0, saves_at_steps: bool = False) -> None:
-        super().__init__(may_be_empty, goes_without)
-        self._max_steps, self._saves_at_steps = max_steps, saves_at_steps
+    def __init__(self, may_be_empty: bool, max_steps: int, backups: int = 0, saves_at_steps: bool = False) -> None:
+        super().__init__(may_be_empty)
+        self._max_steps, self._backups, self._saves_at_steps = max_steps, backups, saves_at_steps
 
     def batches_per_update(self, replica: Replica) -> int:
         """Returns the number of batches of a round with all declared replicas but the backups."""
-        return max(1, replica.declared - self.goes_without)
+        return max(1, replica.declared - self._backups)
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the round of each ps as its version, and the time at which the step starts."""

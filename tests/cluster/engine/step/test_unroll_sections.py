@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions.server import device_of, session_config
 from ps_train.config.job import Job, Task
-from ps_train.engine.step.unroll import NOTHING, Placed, Section, UnrolledCalls
+from ps_train.engine.step.unroll import NOTHING, Placed, Section, UnrolledCalls, UnrolledStep
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import collect_local_state, local_variable
@@ -23,7 +23,7 @@ class Rounds(UnrolledCalls):
     """Calls of rounds, in which the steps are those on the worker."""
 
     def __init__(self, pull: list[Any], inner: list[Any], push: list[Any]) -> None:
-        super().__init__(inner[:-1], inner[-1].outputs[0], num_ps=1)
+        super().__init__(UnrolledStep(inner[:-1], inner[-1].outputs[0]), num_ps=1)
         self._sections = [Section(pull, 1), *[Section(inner, 1)] * INNER, Section(push, 1)]
 
     def next_section(self, number: int) -> Placed:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.unroll import UnrolledCalls
+from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 
 
 def nodes(length: int) -> int:
@@ -21,7 +21,7 @@ def nodes(length: int) -> int:
     with tf.Graph().as_default():
         examples = v1.placeholder(tf.float32, [])
         result = v1.cond(examples > 0, long, lambda: tf.identity(examples))
-        return UnrolledCalls([result.op], examples, num_ps=0).nodes
+        return UnrolledCalls(UnrolledStep([result.op], examples), num_ps=0).nodes
 
 
 @pytest.mark.parametrize("length", [1, 100])
