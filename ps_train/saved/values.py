@@ -82,6 +82,10 @@ class Saved:
         except UntrustedError as error:
             raise ConfigError(f"{self.path} cannot be read: {error}.") from None
 
+    def hash(self) -> str:
+        """Returns the hash of the whole content."""
+        return hash_of_values(self.values, self.file_hashes())
+
     @property
     def name(self) -> str:
         """The base name of its variables' files."""

@@ -18,8 +18,8 @@ import shutil
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.whole_file import NEW, whole_folder
-from ps_train.engine.run_directory.run_checkpoints import LIST, is_whole, list_text, newest_checkpoint, run_checkpoints
-from ps_train.engine.run_directory.run_files import DELTAS, link_or_copy
+from ps_train.engine.run_directory.run_checkpoints import is_whole, newest_checkpoint, run_checkpoints, write_list
+from ps_train.engine.run_directory.run_files import DELTAS, link_checkpoint, link_or_copy
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import EqualError, make_delta
 from ps_train.saved.deltas.manifest import read_manifest
@@ -133,13 +133,9 @@ class DeltaChain:
                 kept = os.path.join(before, f"{name}.index")
                 if before and os.path.exists(kept) and os.path.samefile(kept, f"{path}.index"):
                     return False
-                files = glob.glob(glob.escape(path) + ".*")
                 shutil.rmtree(folder, ignore_errors=True)
-                os.makedirs(folder)
-                for file in files:
-                    link_or_copy(file, os.path.join(folder, os.path.basename(file)))
-                with open(os.path.join(folder, LIST), "w") as listed:
-                    listed.write(list_text([name]))
+                link_checkpoint(path, folder)
+                write_list(folder, [name])
             except FileNotFoundError:  # the run has removed it at this moment
                 continue
             return True
@@ -151,6 +147,4 @@ class DeltaChain:
 
 
 def _link_all(source: str, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    for name in os.listdir(source):
-        link_or_copy(os.path.join(source, name), os.path.join(target, name))
+    shutil.copytree(source, target, copy_function=link_or_copy, dirs_exist_ok=True)

@@ -20,7 +20,7 @@ from ps_train.config.job import Job
 from ps_train.data.shards import event_cut_policy as policy
 from ps_train.data.shards.partition_policy import begun_partitions
 from ps_train.data.shards.shard_readers import PartitionReader
-from ps_train.data.unbounded.event_times import EventTimes, shown_time
+from ps_train.data.unbounded.event_times import event_time, shown_time
 from ps_train.data.unbounded.row_gate import NO_STAMP, Partitions, RowGate, Standing
 from ps_train.data.unbounded.source import Row, UnboundedSource
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
@@ -54,7 +54,7 @@ class EventGate(RowGate):
 
     def __init__(self, table: EventCutTable, source: UnboundedSource, job: Job) -> None:
         self.table = table
-        self._source, self._times, self._max_wait_secs = source, EventTimes(source), job.max_event_wait_secs
+        self._source, self._max_wait_secs = source, job.max_event_wait_secs
         self._last, self._next = -math.inf, math.inf
         self._marks: Any = None
         self._partitions: Partitions | None = None
@@ -63,7 +63,7 @@ class EventGate(RowGate):
 
     def stamp(self, partition: int, row: Row) -> float | None:
         """Returns the event time of a row, ms since 1970."""
-        return self._times(partition, row)
+        return event_time(self._source, partition, row)
 
     def is_shut(self, stamp: float) -> bool:
         """Returns True from the time of the next cut on; while none is chosen, for all rows with an event time."""
@@ -95,7 +95,7 @@ class EventGate(RowGate):
             if reached is not None and self._marked(partitions.progress, partition) is None:
                 changes[partition] = (standing.cursor, reached)
         if changes:
-            session.run(self.table.mark, self.table.mark_feeds(changes))
+            self.table.mark(session, changes)
 
     def holds(self, partition: int) -> bool:
         """Returns True if a partition counts as having reached the next cut: rows that come now wait for it."""
@@ -115,7 +115,7 @@ class EventGate(RowGate):
         return None if times is None else (last, next_cut, times)
 
     def _read(self, session: v1.Session) -> tuple[int, int]:
-        found = session.run(self.table.read)
+        found = self.table.read(session)
         last, next_cut = (int(one) for one in found["cut"])
         self._last, self._next, self._marks = last, next_cut, found["marks"]
         return last, next_cut
