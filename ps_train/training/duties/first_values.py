@@ -12,7 +12,6 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_files import WARM_START_REPORT
 from ps_train.saved.warm_start.initial_values import InitialValues
-from ps_train.saved.warm_start.warm_start import warm_start
 from ps_train.training.duties.duty import Setting
 from ps_train.training.joining.warm_starts import FoundWarmStart
 
@@ -34,8 +33,7 @@ def first_values(setting: Setting, found: Sequence[FoundWarmStart]) -> list[Writ
 def _warm_start(setting: Setting, found: FoundWarmStart, device: str) -> WriteValues:
     """Returns a function that writes the values of a warm start and its report."""
     job, console = setting.prepared.job, setting.console
-    entries, keeps_step = setting.step.ps.entries, job.warm_start_step == "keep"
-    warm = warm_start(found.choices, found.source, entries, device, job.warm_start_slots, keeps_step)
+    warm = found.made(job, setting.step.ps.entries, device)
 
     def write(session: v1.Session) -> None:
         report = warm.report()

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import ModelVariables
+from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.saved.warm_start.choices import Beginning, choose
 from ps_train.saved.warm_start.name_map import read_map
 from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_source
+from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,17 @@ class FoundWarmStart:
 
     source: SourceCheckpoint
     choices: Mapping[str, Beginning]
+
+    def made(self, job: Job, entries: Sequence[CheckpointEntry], device: str) -> WarmStart:
+        """Returns the warm start, with its operations in the default graph.
+
+        Args:
+          job: says from which step on, and whether slots are taken.
+          entries: the entries of its own checkpoints.
+          device: device of the chief.
+        """
+        keeps_step = job.warm_start_step == "keep"
+        return warm_start(self.choices, self.source, entries, device, job.warm_start_slots, keeps_step)
 
 
 def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> list[FoundWarmStart]:
