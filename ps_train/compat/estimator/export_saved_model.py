@@ -84,8 +84,9 @@ def export_saved_model(
             receiver = receiver_fn()
             spec = model_fn(receiver.features, None, ModeKeys.PREDICT)
             _write(path, config, checkpoint, spec, _signatures(receiver, spec.export_outputs), options)
-        if not options.as_text:
-            _write_fingerprint(path, checkpoint)
+        if not options.as_text:  # what `ps_train.serving.load` compares, as exports of jobs have it
+            variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
+            write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
         _copy_assets(options.assets_extra, path)
 
     unfinished = os.path.join(base, f"temp-{int(time.time())}-{os.getpid()}")
@@ -112,12 +113,6 @@ def _write(
             saver=saver,
         )
         builder.save(options.as_text)
-
-
-def _write_fingerprint(path: str, checkpoint: str) -> None:
-    """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
-    variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
-    write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
 
 
 def _restore(saver: v1.train.Saver, session: v1.Session, checkpoint: str) -> None:

@@ -172,12 +172,8 @@ def _listed(directory: str) -> frozenset[str]:
 
 
 def _is_known(path: str, listed: frozenset[str]) -> bool:
-    return not listed or os.path.basename(path) in listed or run_of(path)[0] != "" or not is_readable(path)
-
-
-def is_readable(path: str) -> bool:
-    """Returns True if the list of a checkpoint's keys can be read."""
-    return _is_readable(path, files_version(path))
+    is_known = not listed or os.path.basename(path) in listed or run_of(path)[0] != ""
+    return is_known or not _is_readable(path, files_version(path))
 
 
 @functools.lru_cache(256)

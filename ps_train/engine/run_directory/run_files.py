@@ -114,8 +114,8 @@ def set_aside(directory: str) -> str:
     if not found:
         return ""
     files = [file for file in os.listdir(directory) if is_of_run(file)]
-    paths = (os.path.join(directory, f"ignored-{number}") for number in itertools.count(1))
-    folder = next(path for path in paths if not os.path.exists(path))
+    names = (f"ignored-{number}" for number in itertools.count(1))
+    folder = next(path for name in names if not os.path.exists(path := os.path.join(directory, name)))
     os.makedirs(folder)
     for file in files:
         os.rename(os.path.join(directory, file), os.path.join(folder, file))

@@ -203,9 +203,8 @@ class ChiefUploads:
                 for path in files:
                     self._remote.upload(path, os.path.basename(path))
             self._versions[name] = version
-        by_step = {step_of(one): one for one in (name, *before) if step_of(one) <= step_of(name)}
-        steps = sorted(by_step, reverse=True)
-        self._write_list([by_step[step] for step in self._rule.of(steps, self._spool)])
+        steps = sorted({step for one in (name, *before) if (step := step_of(one)) <= step_of(name)}, reverse=True)
+        self._write_list([f"{NAME}-{step}" for step in self._rule.of(steps, self._spool)])
         self._remove([one for one in before if one not in self._kept])
 
     def _write_list(self, names: list[str]) -> None:

@@ -76,7 +76,7 @@ class DeltaChain:
         if last < 0:
             target = os.path.join(self.directory, BASE)
             with whole_folder(target) as unfinished:
-                _link_all(new, unfinished)
+                shutil.copytree(new, unfinished, copy_function=link_or_copy, dirs_exist_ok=True)
         else:
             target = self._delta(last + 1)
             try:
@@ -116,7 +116,7 @@ class DeltaChain:
             return
         base = os.path.join(self.directory, BASE)
         if number == 0:
-            _link_all(base, self._kept(0))
+            shutil.copytree(base, self._kept(0), copy_function=link_or_copy)
             return
         try:
             apply_deltas(open_saved(base), [self._delta(one) for one in range(1, number + 1)], self._kept(number))
@@ -144,7 +144,3 @@ class DeltaChain:
     def close(self) -> None:
         """Lets another process write the chain."""
         os.close(self._lock)
-
-
-def _link_all(source: str, target: str) -> None:
-    shutil.copytree(source, target, copy_function=link_or_copy, dirs_exist_ok=True)

@@ -21,11 +21,12 @@ from ps_train.data.shards import event_cut_policy as policy
 from ps_train.data.shards.partition_policy import begun_partitions
 from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.data.unbounded.event_times import event_time, shown_time
-from ps_train.data.unbounded.row_gate import NO_STAMP, Partitions, RowGate, Standing
+from ps_train.data.unbounded.row_gate import NO_STAMP, RowGate
 from ps_train.data.unbounded.source import Row, UnboundedSource
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.train_step import TrainStep
+from ps_train.training.loop.partition_client import PartitionClient, Standing
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class EventGate(RowGate):
         self._source, self._max_wait_secs = source, job.max_event_wait_secs
         self._last, self._next = -math.inf, math.inf
         self._marks: Any = None
-        self._partitions: Partitions | None = None
+        self._partitions: PartitionClient | None = None
         self._late, self._told_late = 0, -math.inf
         self._reached = LastChange()
 
@@ -85,7 +86,7 @@ class EventGate(RowGate):
         """Returns the number of late rows, and the time of the next cut; 0 while none is chosen."""
         return {"late_rows": self._late, "next_cut_ms": 0 if self._partitions is None else self._next}
 
-    def exchanged(self, session: v1.Session, partitions: Partitions) -> None:
+    def exchanged(self, session: v1.Session, partitions: PartitionClient) -> None:
         """Reads the next cut, and marks the partitions of this replica that have reached it."""
         self._partitions = partitions
         self._read(session)
@@ -107,8 +108,7 @@ class EventGate(RowGate):
 
         None unless all partitions have reached the next cut.
         """
-        partitions = None if self._partitions is None else self._partitions.open_partitions()
-        if self._partitions is None or not partitions:
+        if self._partitions is None or not (partitions := self._partitions.open_partitions()):
             return None
         last, next_cut = self._read(session)
         times = policy.reached_all(self._marks, self._partitions.progress, partitions, next_cut)
@@ -127,12 +127,9 @@ class EventGate(RowGate):
         """Returns the time of a partition's mark, if it has reached the cut."""
         if standing.stamp is not None:
             return int(standing.stamp) if standing.stamp >= self._next else None
-        secs = min(standing.empty_secs, self._secs_since_reached(progress))
-        return policy.idle_mark(int(self._next)) if secs > self._max_wait_secs else None
-
-    def _secs_since_reached(self, progress: np.ndarray[Any, Any]) -> float:
-        """Returns for how long this replica has known that some partition has reached the cut by a row."""
         begun = begun_partitions(progress, progress.shape[1])
         is_reached = policy.has_any_reached(self._marks, progress, begun, int(self._next))
+        # For so long this replica has known that some partition has reached the cut by a row.
         secs = self._reached.secs(self._next if is_reached else None, time.monotonic())
-        return secs if is_reached else -1.0
+        is_idle = is_reached and min(standing.empty_secs, secs) > self._max_wait_secs
+        return policy.idle_mark(int(self._next)) if is_idle else None
