@@ -37,7 +37,9 @@ from ps_train.engine.run_directory.run_checkpoints import checkpoints_in, newest
 from ps_train.engine.variables.variables import rows_spec
 
 SAVED_MODEL = "saved_model.pb"
-_VARIABLES = "variables"
+VARIABLES = "variables"
+"""Directory of the variables of a SavedModel, and the base name of their files."""
+
 _READ_BYTES = 1 << 20
 
 
@@ -82,6 +84,10 @@ class Saved:
         except UntrustedError as error:
             raise ConfigError(f"{self.path} cannot be read: {error}.") from None
 
+    def hash(self) -> str:
+        """Returns the hash of the whole content."""
+        return hash_of_values(self.values, self.file_hashes())
+
     @property
     def name(self) -> str:
         """The base name of its variables' files."""
@@ -100,8 +106,8 @@ def open_saved(path: str) -> Saved:
         names = [
             os.path.relpath(os.path.join(inner, name), folder) for inner, _, names in os.walk(folder) for name in names
         ]
-        others = sorted(name for name in names if os.path.dirname(name) != _VARIABLES)
-        return Saved(path, CheckpointValues(os.path.join(folder, _VARIABLES, _VARIABLES)), folder, tuple(others))
+        others = sorted(name for name in names if os.path.dirname(name) != VARIABLES)
+        return Saved(path, CheckpointValues(os.path.join(folder, VARIABLES, VARIABLES)), folder, tuple(others))
     if os.path.isdir(folder):
         newest = newest_checkpoint(folder)
         if newest is None and checkpoints_in(folder):

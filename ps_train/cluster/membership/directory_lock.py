@@ -17,7 +17,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ps_train.base.errors import ConfigError, RefusedError
 from ps_train.base.life_sign import LastChange, LifeSign
@@ -37,42 +37,21 @@ _FRESH_SECS = 3 * BEAT_SECS
 """The age up to which the lock of a living process of this machine needs no second look."""
 
 
-@contextlib.contextmanager
-def held_directory(directory: str, task: str, lease_secs: float) -> Iterator[DirectoryLock]:
-    """Holds the lock of a directory within the body; without a local directory it holds none.
+def held_directory(directory: str, task: str, lease_secs: float) -> DirectoryLock:
+    """Returns the lock of a local directory, which the body of `with` holds; see `DirectoryLock.acquire`."""
+    return DirectoryLock(directory, task, max(lease_secs, _FRESH_SECS))
 
-    Raises:
-      RefusedError: another process holds it.
+
+def held_remote_directory(remote: RemoteDirectory, task: str, lease_secs: float) -> DirectoryLock:
+    """Returns the lock of a directory on an object store, which the body of `with` holds.
+
+    Entering it also raises OSError, or an exception of the file system's package, if the store cannot be used.
     """
-    lock = DirectoryLock(directory, task, max(lease_secs, _FRESH_SECS))
-    with _held(lock) if os.path.isdir(directory) else contextlib.nullcontext():
-        yield lock
-
-
-@contextlib.contextmanager
-def held_remote_directory(remote: RemoteDirectory, task: str, lease_secs: float) -> Iterator[DirectoryLock]:
-    """Holds the lock of a directory on an object store within the body.
-
-    Raises:
-      RefusedError: another process holds it.
-      OSError, or an exception of the file system's package: the store cannot be read or written.
-    """
-    lock = _RemoteLock(remote, task, max(lease_secs, 3 * REMOTE_BEAT_SECS))
-    with _held(lock):
-        yield lock
-
-
-@contextlib.contextmanager
-def _held(lock: DirectoryLock) -> Iterator[None]:
-    try:
-        lock.acquire()
-        yield
-    finally:
-        lock.release()
+    return _RemoteLock(remote, task, max(lease_secs, 3 * REMOTE_BEAT_SECS))
 
 
 class DirectoryLock:
-    """The lock of one directory, for this process.
+    """The lock of one directory, for this process, which holds it within `with`.
 
     Args:
       directory: the directory, which exists.
@@ -86,14 +65,17 @@ class DirectoryLock:
         self._lease_secs = lease_secs
         self._is_held = False
         self._on_lost: Callable[[RefusedError], None] | None = None
-        self._sign = LifeSign("directory lock", self._beat, self._beat_secs)
+        self._sign = LifeSign("directory lock", self._beat, BEAT_SECS)
 
     _errors: tuple[type[Exception], ...] = (OSError,)
     _look_secs = _LOOK_SECS
 
-    @property
-    def _beat_secs(self) -> float:
-        return BEAT_SECS
+    def __enter__(self) -> DirectoryLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
 
     def acquire(self) -> None:
         """Waits until it is known whether the lock is free, and acquires it.
@@ -161,17 +143,14 @@ class DirectoryLock:
 
     def _check_removed(self) -> None:
         try:
-            read_text(self._path)
-            return
-        except UntrustedError:
-            return
+            with contextlib.suppress(UntrustedError):
+                read_text(self._path)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and not os.path.islink(self._path):
-                return
-            cause = error.strerror
-        raise ConfigError(
-            f"{self._path}, the lock of model_dir, cannot be read ({cause}): stop the job that made it, or remove it."
-        )
+            if not isinstance(error, FileNotFoundError) or os.path.islink(self._path):
+                raise ConfigError(
+                    f"{self._path}, the lock of model_dir, cannot be read ({error.strerror}): stop the job that made "
+                    "it, or remove it."
+                ) from None
 
     def _take_over(self, text: str, cause: str) -> None:
         """Replaces the file if it still has this text; of two processes that do so, the first is told by `watch`."""
@@ -235,10 +214,7 @@ class _RemoteLock(DirectoryLock):
     def __init__(self, remote: RemoteDirectory, task: str, lease_secs: float) -> None:
         super().__init__(remote.url, task, lease_secs)
         self._remote, self._beats = remote, 0
-
-    @property
-    def _beat_secs(self) -> float:
-        return REMOTE_BEAT_SECS
+        self._sign = LifeSign("directory lock", self._beat, REMOTE_BEAT_SECS)
 
     def _data(self) -> bytes:
         return f"{self._text}{self._beats}\n".encode()

@@ -101,5 +101,4 @@ class TaskLiveness:
 
     def is_alive(self, status: TaskStatus) -> bool:
         """Returns whether the process has shown a new heartbeat within its lease; a new process has."""
-        silent_secs = self._tracker.silent_secs(status.process_id, status.heartbeat, time.monotonic())
-        return silent_secs < self._lease_secs
+        return self._tracker.silent_secs(status.process_id, status.heartbeat, time.monotonic()) < self._lease_secs

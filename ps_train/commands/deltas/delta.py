@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ps_train.base import malloc
 from ps_train.base.command_parser import CommandParser, run_command
@@ -19,9 +18,6 @@ from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.base.tf_import import import_quietly
 from ps_train.config.paths import check_local
-
-if TYPE_CHECKING:
-    from ps_train.saved.values import Saved
 
 __all__ = ["apply", "delta"]
 
@@ -92,13 +88,15 @@ def _delta(given: argparse.Namespace, console: Console) -> None:
     for table, change in manifest.vocabularies.items():
         if change.added >= 0:
             console.line(f"{table}: {change.added} ids are new, {change.removed} are gone")
-    if other := sorted(key for key in old.values.kinds | new.values.kinds if not _is_in_both(key, old, new)):
+    kinds, before = new.values.kinds, old.values.kinds
+    if other := sorted(key for key in before | kinds if before.get(key) != kinds.get(key)):
         console.line(
             f"note: {len(other)} variables are not of the same shape and dtype in both, such as {other[0]}: served "
             "models need a new base"
         )
-    full = _bytes_in(new.folder) if new.folder else sum(_bytes_of(path) for path in _files_of(new.values.path))
-    size = _bytes_in(given.to)
+    files = _files_in(new.folder) if new.folder else _files_of(new.values.path)
+    full = sum(map(os.path.getsize, files))
+    size = sum(map(os.path.getsize, _files_in(given.to)))
     console.line(
         f"delta from {described(manifest.base)} to {described(manifest.next)}: {size / _MIB:.2f} MiB "
         f"({size / max(1, full):.1%} of {full / _MIB:.2f} MiB) in {given.to}"
@@ -106,10 +104,6 @@ def _delta(given: argparse.Namespace, console: Console) -> None:
     sizes = {key: shape[0] if shape else 1 for key, (shape, _) in manifest.kinds.items() if key != GLOBAL_STEP}
     if all(rows.get(key, 0) == count for key, count in sizes.items()):
         console.line("note: every row of every variable differs (is it of another training?): copy the new one whole")
-
-
-def _is_in_both(key: str, old: Saved, new: Saved) -> bool:
-    return old.values.kinds.get(key) == new.values.kinds.get(key)
 
 
 def _apply(given: argparse.Namespace, console: Console) -> None:
@@ -120,14 +114,10 @@ def _apply(given: argparse.Namespace, console: Console) -> None:
     console.line(f"{given.base} and {len(given.deltas)} deltas are {result.folder or result.values.path}")
 
 
-def _bytes_in(folder: str) -> int:
-    return sum(_bytes_of(os.path.join(inner, name)) for inner, _, names in os.walk(folder) for name in names)
+def _files_in(folder: str) -> list[str]:
+    return [os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names]
 
 
 def _files_of(prefix: str) -> list[str]:
     folder, name = os.path.split(prefix)
     return [os.path.join(folder, one) for one in os.listdir(folder) if one == name or one.startswith(name + ".")]
-
-
-def _bytes_of(path: str) -> int:
-    return os.stat(path).st_size

@@ -80,9 +80,13 @@ def export_saved_model(
     base = tf.compat.as_str(os.fspath(base))
 
     def write(path: str) -> None:
-        _write(model_fn, receiver_fn, config, checkpoint, path, options)
-        if not options.as_text:
-            _write_fingerprint(path, checkpoint)
+        with estimator_graph(config):
+            receiver = receiver_fn()
+            spec = model_fn(receiver.features, None, ModeKeys.PREDICT)
+            _write(path, config, checkpoint, spec, _signatures(receiver, spec.export_outputs), options)
+        if not options.as_text:  # what `ps_train.serving.load` compares, as exports of jobs have it
+            variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
+            write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
         _copy_assets(options.assets_extra, path)
 
     unfinished = os.path.join(base, f"temp-{int(time.time())}-{os.getpid()}")
@@ -90,42 +94,25 @@ def export_saved_model(
 
 
 def _write(
-    model_fn: Callable[..., EstimatorSpec],
-    receiver_fn: Callable[[], Any],
-    config: RunConfig,
-    checkpoint: str,
-    path: str,
-    options: ExportOptions,
+    path: str, config: RunConfig, checkpoint: str, spec: EstimatorSpec, signatures: Any, options: ExportOptions
 ) -> None:
-    with estimator_graph(config):
-        receiver = receiver_fn()
-        spec = model_fn(receiver.features, None, ModeKeys.PREDICT)
-        signatures = _signatures(receiver, spec.export_outputs)
-        scaffold = spec.scaffold
-        saver = scaffold.saver or v1.train.Saver(sharded=True)
-        with v1.Session(config=config.session_config) as session:
-            local_init = scaffold.local_init_op
-            main_op = v1.train.Scaffold.default_local_init_op()
-            if local_init is not None:
-                main_op = tf.group(*operations_of(local_init))
-            _restore(saver, session, checkpoint)
-            builder = v1.saved_model.Builder(path)
-            builder.add_meta_graph_and_variables(
-                session,
-                [v1.saved_model.tag_constants.SERVING],
-                signatures,
-                v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
-                main_op=main_op,
-                strip_default_attrs=options.strip_default_attrs,
-                saver=saver,
-            )
-            builder.save(options.as_text)
-
-
-def _write_fingerprint(path: str, checkpoint: str) -> None:
-    """Writes what `ps_train.serving.load` compares, as exports of jobs have it."""
-    variables = hash_of_values(CheckpointValues(os.path.join(path, "variables", "variables")), {})
-    write_fingerprint(path, {"variables": variables, "global_step": CheckpointValues(checkpoint).global_step})
+    saver = spec.scaffold.saver or v1.train.Saver(sharded=True)
+    with v1.Session(config=config.session_config) as session:
+        main_op = v1.train.Scaffold.default_local_init_op()
+        if spec.scaffold.local_init_op is not None:
+            main_op = tf.group(*operations_of(spec.scaffold.local_init_op))
+        _restore(saver, session, checkpoint)
+        builder = v1.saved_model.Builder(path)
+        builder.add_meta_graph_and_variables(
+            session,
+            [v1.saved_model.tag_constants.SERVING],
+            signatures,
+            v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+            main_op=main_op,
+            strip_default_attrs=options.strip_default_attrs,
+            saver=saver,
+        )
+        builder.save(options.as_text)
 
 
 def _restore(saver: v1.train.Saver, session: v1.Session, checkpoint: str) -> None:

@@ -1,14 +1,12 @@
 """Event times of rows: when what a row tells of has happened, by which checkpoints are cut (--save_event_secs).
 
-times = EventTimes(source)
-times(3, row)               # ms since 1970, or None for a row without a usable time, which is counted as malformed
-window_end(times(3, row), 86_400_000)       # the midnight (UTC) after it
+event_time(source, 3, row)      # ms since 1970, or None for a row without a usable time, which is counted as malformed
+window_end(event_time(source, 3, row), 86_400_000)      # the midnight (UTC) after it
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from ps_train.base.errors import DataError, one_line
 from ps_train.data.unbounded.source import Row, UnboundedSource
@@ -17,43 +15,33 @@ _MOST_AHEAD_SECS = 3600.0
 """Seconds that an event may be in the future: clocks differ, but a time far ahead would stop its partition."""
 
 
-class EventTimes:
-    """The event times of a source's rows.
+def event_time(source: UnboundedSource, partition: int, row: Row) -> float | None:
+    """Returns the event time of a row with a value, ms since 1970; None if it has none that can be used.
 
-    Args:
-      clock: returns seconds since 1970.
+    Raises:
+      DataError: more rows are malformed than --max_bad_lines allows.
     """
+    try:
+        found = source.event_time(row)
+        fault = _fault(found)
+    except Exception as error:
+        found, fault = 0, f"event_time() raised {type(error).__name__}: {one_line(error)}"
+    if not fault:
+        return found
+    place = (partition, 0, row.offset)
+    if message := source.bad_records.add(place, lambda: f"{source.place(partition, row.offset)}: {fault}"):
+        raise DataError(message)
+    return None
 
-    def __init__(self, source: UnboundedSource, clock: Callable[[], float] = time.time) -> None:
-        self._source, self._clock = source, clock
 
-    def __call__(self, partition: int, row: Row) -> float | None:
-        """Returns the event time of a row with a value, ms since 1970; None if it has none that can be used.
-
-        Raises:
-          DataError: more rows are malformed than --max_bad_lines allows.
-        """
-        try:
-            found = self._source.event_time(row)
-            fault = self._fault(found)
-        except Exception as error:
-            found, fault = 0, f"event_time() raised {type(error).__name__}: {one_line(error)}"
-        if not fault:
-            return found
-        if message := self._source.bad_records.add(
-            (partition, 0, row.offset), lambda: f"{self._source.place(partition, row.offset)}: {fault}"
-        ):
-            raise DataError(message)
-        return None
-
-    def _fault(self, found: float) -> str:
-        if not isinstance(found, int | float) or isinstance(found, bool):
-            return f"its event time is {found!r}, which is not a number of ms since 1970"
-        if not found > 0:
-            return f"it has no event time ({found:g}), which save_event_secs needs"
-        if found > (self._clock() + _MOST_AHEAD_SECS) * 1000:
-            return f"its event time, {shown_time(found)}, is more than an hour ahead of the clock"
-        return ""
+def _fault(found: float) -> str:
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return f"its event time is {found!r}, which is not a number of ms since 1970"
+    if not found > 0:
+        return f"it has no event time ({found:g}), which save_event_secs needs"
+    if found > (time.time() + _MOST_AHEAD_SECS) * 1000:
+        return f"its event time, {shown_time(found)}, is more than an hour ahead of the clock"
+    return ""
 
 
 def window_end(event_time: float, window_ms: int) -> int:

@@ -204,19 +204,18 @@ class ReadAhead:
             known = self._followed.get(partition)
             return known is not None and bool(known.rows) and not self._gate.is_shut(known.rows[0].stamp)
 
-    def head_stamp(self, partition: int) -> float | None:
-        """Returns the stamp of the row at which the next batch begins; None if it is not there, or has none."""
+    def waiting(self, partition: int) -> tuple[float | None, float]:
+        """Returns what waits at the offset at which the next batch begins.
+
+        Returns:
+          The stamp of the row there, None if it is not there, or has none; and for how many seconds the partition has
+          been read to its end, 0 if there are rows.
+        """
         with self._lock:
             known = self._followed.get(partition)
             stamp = known.rows[0].stamp if known is not None and known.rows else NO_STAMP
-            return None if stamp == NO_STAMP else stamp
-
-    def empty_secs(self, partition: int) -> float:
-        """Returns for how many seconds a partition has been read to its end; 0 if there are rows."""
-        with self._lock:
-            known = self._followed.get(partition)
             since = None if known is None else known.empty_since
-            return 0.0 if since is None else self._clock() - since
+            return None if stamp == NO_STAMP else stamp, 0.0 if since is None else self._clock() - since
 
     def first_offset(self, partition: int, is_new: bool) -> int | None:
         """Returns the offset at which the run begins to read a partition; None if it cannot be asked for now."""

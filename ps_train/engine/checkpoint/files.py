@@ -30,7 +30,6 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, SaveError
-from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS, beside
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
@@ -51,14 +50,13 @@ from ps_train.engine.run_directory.checkpoint_contents import (
 from ps_train.engine.run_directory.glob_free import glob_free
 from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_checkpoints import (
-    LIST,
     NAME,
     checkpoints_in,
     foreign_checkpoints,
-    list_text,
     newest_checkpoint,
     path_of,
     run_checkpoints,
+    write_list,
 )
 from ps_train.engine.variables.old_rows import OldRows
 from ps_train.engine.variables.variables import CheckpointEntry, keys_in, on_worker, ps_device
@@ -377,11 +375,9 @@ class Checkpoints:
             raise FileNotFoundError(f"{self.directory} was removed during the save")
         foreign = dict(foreign_checkpoints(self.directory))
         older = [number for number, _ in run_checkpoints(self.directory) if number < step]
-        kept = [self.path(number) for number in self._rule.of([step, *older], self.directory)]
-        self._write_state(kept)
-        for old in [
-            path for number, path in everything if number < step and number not in foreign and path not in kept
-        ]:
+        kept = self._rule.of([step, *older], self.directory)
+        write_list(self.directory, [f"{NAME}-{number}" for number in kept])
+        for old in [path for number, path in everything if number < step and number not in {*foreign, *kept}]:
             for file in glob.glob(glob.escape(old) + ".*"):
                 os.remove(file)
 
@@ -446,10 +442,5 @@ class Checkpoints:
     def forget_newer(self, step: int) -> None:
         """Takes steps after a restored one from TensorFlow's list; their files are left alone."""
         found = [number for number, _ in run_checkpoints(self.directory) if number <= step]
-        kept = [self.path(number) for number in self._rule.of(found, self.directory)]
-        if kept:
-            self._write_state(kept)
-
-    def _write_state(self, kept: Sequence[str]) -> None:
-        """Replaces the file `checkpoint`, by which TensorFlow's tools find the newest checkpoint, atomically."""
-        write_whole(os.path.join(self.directory, LIST), list_text([os.path.basename(path) for path in kept]))
+        if kept := self._rule.of(found, self.directory):
+            write_list(self.directory, [f"{NAME}-{number}" for number in kept])

@@ -3,7 +3,7 @@
     kept = KeptCheckpoints(2)
     kept.of([250, 240, 230, 200], "/models/run1")       # [250, 240, 200] if a cut by event time is at step 200
 
-What a process needs for a while, to upload or to score it, it keeps by hard links (`pinned.py`, `uploads.py`, deltas).
+What a process needs for a while, to upload or to score it, it keeps by hard links of its own.
 """
 
 from __future__ import annotations

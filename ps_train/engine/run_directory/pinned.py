@@ -13,7 +13,7 @@ import shutil
 import socket
 from collections.abc import Collection
 
-from ps_train.engine.run_directory.run_files import link_or_copy
+from ps_train.engine.run_directory.run_files import link_checkpoint
 
 _PREFIX = ".pinned-"
 
@@ -41,13 +41,8 @@ class Pins:
           OSError: the disk has no room for a copy, where it has no links.
         """
         name = os.path.basename(checkpoint)
-        files = glob.glob(glob.escape(checkpoint) + ".*")
-        if f"{checkpoint}.index" not in files:
-            raise FileNotFoundError(f"{checkpoint} is not there")
         self._remove(name)
-        os.makedirs(self._folder, exist_ok=True)
-        for file in files:
-            link_or_copy(file, os.path.join(self._folder, os.path.basename(file)))
+        link_checkpoint(checkpoint, self._folder)
         return os.path.join(self._folder, name)
 
     def keep_only(self, checkpoints: Collection[str] = ()) -> None:

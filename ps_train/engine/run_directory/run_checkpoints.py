@@ -22,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ps_train.base.whole_file import write_whole
 from ps_train.engine.run_directory.checkpoint_contents import DAMAGED_ERRORS, RUN_KEY, read_kinds, small_value
 from ps_train.engine.run_directory.glob_free import files_of_first_format, glob_free
 from ps_train.engine.run_directory.run_record import read_record
@@ -60,6 +61,11 @@ def list_text(names: Sequence[str]) -> str:
     lines = [f'model_checkpoint_path: "{names[0]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in reversed(names)]
     return "\n".join(lines) + "\n"
+
+
+def write_list(directory: str, names: Sequence[str]) -> None:
+    """Writes TensorFlow's list of checkpoints; its arguments are those of `list_text`."""
+    write_whole(os.path.join(directory, LIST), list_text(names))
 
 
 def run_checkpoints(directory: str) -> list[tuple[int, str]]:
@@ -109,12 +115,12 @@ def _is_there(path: str) -> bool:
 
 def run_of(path: str) -> tuple[str, str]:
     """Returns the run id and the generation in a checkpoint; two "" if it has none or cannot be read."""
-    return _run_of(path, _version(path))
+    return _run_of(path, files_version(path))
 
 
 def is_whole(path: str) -> bool:
     """Returns True if a checkpoint is not damaged."""
-    return _is_whole(path, _version(path))
+    return _is_whole(path, files_version(path))
 
 
 @functools.lru_cache(256)
@@ -146,8 +152,8 @@ def _is_whole(path: str, version: Any) -> bool:
         return False
 
 
-def _version(path: str) -> tuple[Any, ...]:
-    """Returns a value that changes when the files of a checkpoint do."""
+def files_version(path: str) -> tuple[tuple[str, int, int, int], ...]:
+    """Returns a value that changes when the files of a checkpoint do: each one's path, time in ns, size and inode."""
     found = []
     for file in [*sorted(glob.glob(glob.escape(path) + ".*")), *files_of_first_format(path)]:
         try:
@@ -166,12 +172,8 @@ def _listed(directory: str) -> frozenset[str]:
 
 
 def _is_known(path: str, listed: frozenset[str]) -> bool:
-    return not listed or os.path.basename(path) in listed or run_of(path)[0] != "" or not is_readable(path)
-
-
-def is_readable(path: str) -> bool:
-    """Returns True if the list of a checkpoint's keys can be read."""
-    return _is_readable(path, _version(path))
+    is_known = not listed or os.path.basename(path) in listed or run_of(path)[0] != ""
+    return is_known or not _is_readable(path, files_version(path))
 
 
 @functools.lru_cache(256)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import glob
 import itertools
 import os
 import shutil
@@ -68,6 +69,22 @@ def link_or_copy(source: str, target: str) -> None:
             shutil.copy2(source, target)
 
 
+def link_checkpoint(checkpoint: str, folder: str) -> list[str]:
+    """Links the files of a checkpoint into a folder, which may be new; returns them, the index last.
+
+    Raises:
+      FileNotFoundError: the run has removed the checkpoint.
+    """
+    found = sorted(glob.glob(glob.escape(checkpoint) + ".*"), key=lambda file: file.endswith(".index"))
+    if f"{checkpoint}.index" not in found:
+        raise FileNotFoundError(f"{checkpoint} is not there")
+    os.makedirs(folder, exist_ok=True)
+    links = [os.path.join(folder, os.path.basename(file)) for file in found]
+    for file, link in zip(found, links, strict=True):
+        link_or_copy(file, link)
+    return links
+
+
 def read_run_id(directory: str) -> str:
     """Returns the id of the run, a random word in a file beside its checkpoints.
 
@@ -97,7 +114,9 @@ def set_aside(directory: str) -> str:
     if not found:
         return ""
     files = [file for file in os.listdir(directory) if is_of_run(file)]
-    folder = _new_folder(os.path.join(directory, "ignored"))
+    names = (f"ignored-{number}" for number in itertools.count(1))
+    folder = next(path for name in names if not os.path.exists(path := os.path.join(directory, name)))
+    os.makedirs(folder)
     for file in files:
         os.rename(os.path.join(directory, file), os.path.join(folder, file))
     return ignored_line([step for step, _ in found], folder)
@@ -107,13 +126,3 @@ def ignored_line(steps: Sequence[int], folder: str) -> str:
     """Returns a line about the checkpoints that are ignored, and now in a folder."""
     numbers = ", ".join(map(str, sorted(steps)))
     return f"ignored the checkpoints of step {numbers}; they are now in {folder}; training starts at step 0"
-
-
-def _new_folder(base: str) -> str:
-    for number in itertools.count(1):
-        try:
-            os.makedirs(f"{base}-{number}")
-        except FileExistsError:
-            continue
-        break
-    return f"{base}-{number}"

@@ -12,7 +12,6 @@ A checkpoint counts as in `run_checkpoints.py`: it is brought down, then judged.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -28,7 +27,14 @@ from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
 from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
-from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, is_whole, list_text, run_checkpoints
+from ps_train.engine.run_directory.run_checkpoints import (
+    LIST,
+    NAME,
+    files_version,
+    is_whole,
+    run_checkpoints,
+    write_list,
+)
 from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, RECORDS
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID
 
@@ -114,12 +120,7 @@ def evaluator_spool(remote: RemoteDirectory) -> Iterator[str]:
 
 def version_of(spool: str, name: str) -> Version:
     """Returns a value that changes when the files of a checkpoint in a spool do."""
-    found: Version = []
-    for path in sorted(glob.glob(glob.escape(os.path.join(spool, name)) + ".*")):
-        with contextlib.suppress(FileNotFoundError):
-            info = os.stat(path)
-            found.append([os.path.basename(path), info.st_mtime_ns, info.st_size])
-    return found
+    return [[os.path.basename(path), time, size] for path, time, size, _ in files_version(os.path.join(spool, name))]
 
 
 def write_state(spool: str, listed: list[str], versions: Mapping[str, Version]) -> None:
@@ -238,7 +239,7 @@ class SpoolReader:
             raise FileNotFoundError(f"{names[0]} was removed since the list was read")
         bring_checkpoint(self._remote, self._spool, names[0], files)
         bring_record(self._remote, self._spool)
-        write_whole(os.path.join(self._spool, LIST), list_text(names))
+        write_list(self._spool, names)
         self._checkpoint = version
         for file in os.listdir(self._spool):
             if (match := _FILE.fullmatch(file)) and match[1] != names[0]:

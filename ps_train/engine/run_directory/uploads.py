@@ -1,7 +1,7 @@
 """Uploads from a spool to the model directory on an object store.
 
     uploads = ChiefUploads(remote, spool, KeptCheckpoints(5), is_held=lock.is_held)
-    uploader = Uploader(uploads, "s3://bucket/runs/1")      # a thread: uploads what is new, and tries again
+    uploader = Uploader(uploads.round, "s3://bucket/runs/1")      # a thread: uploads what is new, and tries again
     uploader.flush(600)                                     # SaveError if the store does not take it in time
     uploader.close()
 
@@ -22,7 +22,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from ps_train.base import side_work
 from ps_train.base.console import human_secs
@@ -34,7 +33,7 @@ from ps_train.cluster.membership.directory_lock import NAME as LOCK_FILE
 from ps_train.cluster.membership.run_status import STATUS_FILE
 from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, list_text
-from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, link_or_copy, set_aside
+from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY, ignored_line, is_of_run, link_checkpoint, set_aside
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID
 from ps_train.engine.run_directory.spool import (
     STATE,
@@ -60,13 +59,6 @@ _SLOW_SECS = 30.0
 
 _PINNED = ".pinned"
 _NOT_UPLOADED = (LIST, STATE)
-
-
-class Uploads(Protocol):
-    """The uploads of a task."""
-
-    def round(self, everything: bool) -> None:
-        """Uploads what is new; with `everything` also what could wait."""
 
 
 class ChangedFiles:
@@ -130,15 +122,10 @@ class ChangedFiles:
         self._known, self._digests, self._times = {}, {}, {}
 
 
-class EvaluatorUploads:
-    """The evaluator's event files."""
-
-    def __init__(self, remote: RemoteDirectory, spool: str) -> None:
-        self._files = ChangedFiles(remote, spool, lambda name: name.startswith(f"{EVAL_DIRECTORY}/"))
-
-    def round(self, everything: bool) -> None:
-        """Uploads the event files that have grown; an evaluation is rare, so they do not wait."""
-        self._files.upload(True)
+def evaluator_round(remote: RemoteDirectory, spool: str) -> Callable[[bool], None]:
+    """Returns what uploads the evaluator's event files that have grown; an evaluation is rare, so they do not wait."""
+    files = ChangedFiles(remote, spool, lambda name: name.startswith(f"{EVAL_DIRECTORY}/"))
+    return lambda everything: files.upload(True)
 
 
 class ChiefUploads:
@@ -216,9 +203,8 @@ class ChiefUploads:
                 for path in files:
                     self._remote.upload(path, os.path.basename(path))
             self._versions[name] = version
-        by_step = {step_of(one): one for one in (name, *before) if step_of(one) <= step_of(name)}
-        steps = sorted(by_step, reverse=True)
-        self._write_list([by_step[step] for step in self._rule.of(steps, self._spool)])
+        steps = sorted({step for one in (name, *before) if (step := step_of(one)) <= step_of(name)}, reverse=True)
+        self._write_list([f"{NAME}-{step}" for step in self._rule.of(steps, self._spool)])
         self._remove([one for one in before if one not in self._kept])
 
     def _write_list(self, names: list[str]) -> None:
@@ -242,14 +228,11 @@ class ChiefUploads:
         """Yields the files of a checkpoint, the index last; they stay, though the chief may remove the checkpoint."""
         folder = os.path.join(self._spool, _PINNED)
         shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
+        files: list[str] = []
         try:
-            for path in glob.glob(glob.escape(os.path.join(self._spool, name)) + ".*"):
-                with contextlib.suppress(FileNotFoundError):
-                    link_or_copy(path, os.path.join(folder, os.path.basename(path)))
-            yield sorted(
-                (os.path.join(folder, file) for file in os.listdir(folder)), key=lambda path: path.endswith(".index")
-            )
+            with contextlib.suppress(FileNotFoundError):
+                files = link_checkpoint(os.path.join(self._spool, name), folder)
+            yield files
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -258,12 +241,15 @@ class Uploader:
     """The rounds of uploads in a thread, which tries again after errors of the store.
 
     Args:
+      upload: uploads what is new; with True also what could wait.
       url: the directory on the store, for lines about it.
       on_lost: called with the error if another process has taken the directory over.
     """
 
-    def __init__(self, uploads: Uploads, url: str, on_lost: Callable[[RefusedError], None] = log.error) -> None:
-        self._uploads, self._url, self.on_lost = uploads, url, on_lost
+    def __init__(
+        self, upload: Callable[[bool], None], url: str, on_lost: Callable[[RefusedError], None] = log.error
+    ) -> None:
+        self._upload, self._url, self.on_lost = upload, url, on_lost
         self._failing_since: float | None = None
         self._failure = ""
         self._lost: RefusedError | None = None
@@ -290,7 +276,7 @@ class Uploader:
 
     def _send(self, is_asked: bool) -> None:
         with self._told_if_slow():
-            self._uploads.round(is_asked)
+            self._upload(is_asked)
         if self._failing_since is not None:
             secs = time.monotonic() - self._failing_since
             log.info("model_dir=%s takes files again, after %.0fs", self._url, secs)

@@ -16,8 +16,8 @@ from typing import Any
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, Kind
-from ps_train.engine.run_directory.run_checkpoints import LIST, list_text
-from ps_train.saved.deltas.files import content_hash, copy_file, graph_hash, new_folder
+from ps_train.engine.run_directory.run_checkpoints import write_list
+from ps_train.saved.deltas.files import copy_file, graph_hash, new_folder
 from ps_train.saved.deltas.manifest import FILES, VALUES, Entry, Manifest, check_chain, described, read_manifest
 from ps_train.saved.values import (
     ContentHash,
@@ -120,7 +120,7 @@ def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
         )
     if (graph := graph_hash(base)) != first.base.graph:
         is_known = any(graph in (one.base.graph, one.next.graph) for one in manifests)
-        raise _foreign(base, content_hash(base) if is_known else "", manifests, folders)
+        raise _foreign(base, base.hash() if is_known else "", manifests, folders)
     with new_folder(target, "--to") as unfinished:
         prefix = os.path.join(unfinished, *(["variables"] if base.folder else []), last.next.name)
         os.makedirs(os.path.dirname(prefix), exist_ok=True)
@@ -133,8 +133,7 @@ def apply_deltas(base: Saved, folders: Sequence[str], target: str) -> Saved:
             raise DamagedCheckpointError(f"{folders[-1]} or a delta before it is damaged: the result has another hash.")
         _write_files(base, deltas, unfinished)
         if not base.folder:
-            with open(os.path.join(unfinished, LIST), "w") as file:
-                file.write(list_text([last.next.name]))
+            write_list(unfinished, [last.next.name])
     folder = os.path.abspath(target)
     inside = os.path.join(folder, "variables") if base.folder else folder
     values = CheckpointValues(os.path.join(inside, last.next.name))

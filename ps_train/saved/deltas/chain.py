@@ -18,8 +18,8 @@ import shutil
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.base.whole_file import NEW, whole_folder
-from ps_train.engine.run_directory.run_checkpoints import LIST, is_whole, list_text, newest_checkpoint, run_checkpoints
-from ps_train.engine.run_directory.run_files import DELTAS, link_or_copy
+from ps_train.engine.run_directory.run_checkpoints import is_whole, newest_checkpoint, run_checkpoints, write_list
+from ps_train.engine.run_directory.run_files import DELTAS, link_checkpoint, link_or_copy
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import EqualError, make_delta
 from ps_train.saved.deltas.manifest import read_manifest
@@ -76,7 +76,7 @@ class DeltaChain:
         if last < 0:
             target = os.path.join(self.directory, BASE)
             with whole_folder(target) as unfinished:
-                _link_all(new, unfinished)
+                shutil.copytree(new, unfinished, copy_function=link_or_copy, dirs_exist_ok=True)
         else:
             target = self._delta(last + 1)
             try:
@@ -116,7 +116,7 @@ class DeltaChain:
             return
         base = os.path.join(self.directory, BASE)
         if number == 0:
-            _link_all(base, self._kept(0))
+            shutil.copytree(base, self._kept(0), copy_function=link_or_copy)
             return
         try:
             apply_deltas(open_saved(base), [self._delta(one) for one in range(1, number + 1)], self._kept(number))
@@ -133,13 +133,9 @@ class DeltaChain:
                 kept = os.path.join(before, f"{name}.index")
                 if before and os.path.exists(kept) and os.path.samefile(kept, f"{path}.index"):
                     return False
-                files = glob.glob(glob.escape(path) + ".*")
                 shutil.rmtree(folder, ignore_errors=True)
-                os.makedirs(folder)
-                for file in files:
-                    link_or_copy(file, os.path.join(folder, os.path.basename(file)))
-                with open(os.path.join(folder, LIST), "w") as listed:
-                    listed.write(list_text([name]))
+                link_checkpoint(path, folder)
+                write_list(folder, [name])
             except FileNotFoundError:  # the run has removed it at this moment
                 continue
             return True
@@ -148,9 +144,3 @@ class DeltaChain:
     def close(self) -> None:
         """Lets another process write the chain."""
         os.close(self._lock)
-
-
-def _link_all(source: str, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    for name in os.listdir(source):
-        link_or_copy(os.path.join(source, name), os.path.join(target, name))

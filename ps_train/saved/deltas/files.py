@@ -1,8 +1,9 @@
-"""Files of deltas: hashes of contents, copies that are compared with theirs, and new directories.
+"""Files of deltas: fingerprints of graphs, copies that are compared with their hashes, and new directories.
 
-content_hash(open_saved("export/1"))
-with new_folder("/deltas/0002", "--to") as unfinished:
-copy_file("export/2/saved_model.pb", unfinished, "saved_model.pb", digest)
+    with new_folder("/deltas/0002", "--to") as unfinished:
+        copy_file("export/2/saved_model.pb", unfinished, "saved_model.pb", digest)
+
+A directory gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -16,12 +17,7 @@ from collections.abc import Iterator
 from ps_train.base.errors import ConfigError, DamagedCheckpointError, one_line
 from ps_train.base.untrusted import UntrustedError, path_below
 from ps_train.base.whole_file import whole_folder
-from ps_train.saved.values import SAVED_MODEL, Saved, hash_of_file, hash_of_values
-
-
-def content_hash(saved: Saved) -> str:
-    """Returns the hash of a whole content."""
-    return hash_of_values(saved.values, saved.file_hashes())
+from ps_train.saved.values import SAVED_MODEL, Saved, hash_of_file
 
 
 def graph_hash(saved: Saved) -> str:

@@ -30,6 +30,7 @@ from ps_train.base.untrusted import (
     unsealed,
 )
 from ps_train.engine.run_directory.checkpoint_contents import Kind
+from ps_train.saved.values import VARIABLES
 
 FILE, VALUES, FILES = "delta.json", "values", "files"
 """Names in the directory of a delta: the manifest, the checkpoint with the rows, the changed files of a SavedModel."""
@@ -37,9 +38,6 @@ FILE, VALUES, FILES = "delta.json", "values", "files"
 FORMAT = 3
 _UNSEALED = 2
 """The format of deltas of earlier versions, which have no hash of the manifest and no time."""
-
-VARIABLES = "variables"
-"""Directory of the variables of a SavedModel, and the base name of their files."""
 
 _MOST_BYTES = 1 << 28
 

@@ -44,9 +44,6 @@ class CodedRows:
         self._tables: list[str] = []
         self.kinds: dict[str, Kind] = {}
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.kinds
-
     def __call__(self, name: str, table: Table, positions: tf.Tensor, used: tf.Tensor | None = None) -> LookupResult:
         """Returns the rows of a lookup; see `row_source.rows_at`."""
         if self._kind == INT8 and table.dimension < _LEAST_NUMBERS:

@@ -15,7 +15,8 @@ import dataclasses
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Container, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -163,8 +164,8 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
         rows_source = lookups or coded
         given = contextlib.nullcontext() if rows_source is None else rows_from(rows_source)
         values = CheckpointValues(checkpoint)
-        known = values.kinds
-        with plain_graph(known if coded is None else _Either(known, coded), f"checkpoint {checkpoint}") as plain, given:
+        known = ChainMap(values.kinds, {} if coded is None else coded.kinds)
+        with plain_graph(known, f"checkpoint {checkpoint}") as plain, given:
             outputs = model.forward(features, False)
             predictions = dict(model.predictions(outputs))
         examples: dict[str, tf.Tensor] = {"examples": serialized}
@@ -193,16 +194,6 @@ def _write(model: Model, source: DataSource, checkpoint: str, path: str, form: E
             write_tables(split.tables, values, path)
     facts = check(path) if check is not None else {}
     write_fingerprint(path, {"variables": content, "global_step": values.global_step, **facts})
-
-
-class _Either(Container[str]):
-    """The keys of two containers."""
-
-    def __init__(self, first: Container[str], second: Container[str]) -> None:
-        self._both = (first, second)
-
-    def __contains__(self, key: object) -> bool:
-        return any(key in one for one in self._both)
 
 
 def _describe_tables(path: str) -> None:

@@ -97,7 +97,7 @@ class EventCuts(Duty):
             return
         last, next_cut, times = cut
         if next_cut:
-            session.run(self._table.move, self._table.move_feeds(next_cut, 0))
+            self._table.move(session, next_cut, 0)
             last = next_cut
         first_after = max(last, min(times))  # rows that came too late are not of the next cut
         if last and last not in [cut.event_time for cut in read_cuts(self._directory)]:
@@ -109,4 +109,4 @@ class EventCuts(Duty):
                 self._next_try = time.monotonic() + _RETRY_SECS
                 return
             self._tell(f"cut of {shown_time(last)}: the checkpoint of step {step}")
-        session.run(self._table.move, self._table.move_feeds(last, window_end(first_after, self._window_ms)))
+        self._table.move(session, last, window_end(first_after, self._window_ms))

@@ -132,10 +132,8 @@ class PartitionFeed(SharedFeed):
         setting.joined.telemetry.include(self._partitions.measured)
 
     def _client_of(self, setting: Setting) -> OwnershipClient:
-        prepared = setting.prepared
-        self._partitions = PartitionClient(
-            setting.step, prepared.replica, prepared.job, setting.input.begin, self._gate
-        )
+        prepared, restart = setting.prepared, setting.input.begin
+        self._partitions = PartitionClient(setting.step, prepared.replica, prepared.job, restart, self._gate)
         return self._partitions
 
     def nothing(self) -> DataError:

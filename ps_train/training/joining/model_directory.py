@@ -28,7 +28,7 @@ from ps_train.engine.checkpoint.files import prepare_directory
 from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 from ps_train.engine.run_directory.run_files import set_aside
 from ps_train.engine.run_directory.spool import SpoolReader, evaluator_spool, open_chief_spool, remove_leftovers
-from ps_train.engine.run_directory.uploads import ChiefUploads, EvaluatorUploads, Uploader
+from ps_train.engine.run_directory.uploads import ChiefUploads, Uploader, evaluator_round
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def directory_of_chief(job: Job, task: Task) -> Iterator[ModelDirectory]:
         answered(functools.partial(remove_leftovers, remote))
         path = answered(functools.partial(open_chief_spool, remote))
         uploads = ChiefUploads(remote, path, KeptCheckpoints(job.keep_checkpoints), lock.is_held)
-        directory = ModelDirectory(path, remote.url, lock, uploads, Uploader(uploads, remote.url))
+        directory = ModelDirectory(path, remote.url, lock, uploads, Uploader(uploads.round, remote.url))
         assert directory.uploader is not None
         try:
             yield directory
@@ -195,7 +195,7 @@ def directory_of_evaluator(job: Job) -> Iterator[ReadDirectory]:
     _check_writable(job, remote, job.startup_timeout_secs)
     with contextlib.ExitStack() as stack:
         path = _answered(job, lambda: stack.enter_context(evaluator_spool(remote)), job.startup_timeout_secs)
-        uploader = Uploader(EvaluatorUploads(remote, path), remote.url)
+        uploader = Uploader(evaluator_round(remote, path), remote.url)
         stack.callback(uploader.close)
         yield ReadDirectory(path, _Refresh(remote, path), uploader)
 

@@ -20,12 +20,13 @@ from ps_train.config.job import Job
 from ps_train.data.shards import event_cut_policy as policy
 from ps_train.data.shards.partition_policy import begun_partitions
 from ps_train.data.shards.shard_readers import PartitionReader
-from ps_train.data.unbounded.event_times import EventTimes, shown_time
-from ps_train.data.unbounded.row_gate import NO_STAMP, Partitions, RowGate, Standing
+from ps_train.data.unbounded.event_times import event_time, shown_time
+from ps_train.data.unbounded.row_gate import NO_STAMP, RowGate
 from ps_train.data.unbounded.source import Row, UnboundedSource
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.train_step import TrainStep
+from ps_train.training.loop.partition_client import PartitionClient, Standing
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +55,16 @@ class EventGate(RowGate):
 
     def __init__(self, table: EventCutTable, source: UnboundedSource, job: Job) -> None:
         self.table = table
-        self._source, self._times, self._max_wait_secs = source, EventTimes(source), job.max_event_wait_secs
+        self._source, self._max_wait_secs = source, job.max_event_wait_secs
         self._last, self._next = -math.inf, math.inf
         self._marks: Any = None
-        self._partitions: Partitions | None = None
+        self._partitions: PartitionClient | None = None
         self._late, self._told_late = 0, -math.inf
         self._reached = LastChange()
 
     def stamp(self, partition: int, row: Row) -> float | None:
         """Returns the event time of a row, ms since 1970."""
-        return self._times(partition, row)
+        return event_time(self._source, partition, row)
 
     def is_shut(self, stamp: float) -> bool:
         """Returns True from the time of the next cut on; while none is chosen, for all rows with an event time."""
@@ -85,7 +86,7 @@ class EventGate(RowGate):
         """Returns the number of late rows, and the time of the next cut; 0 while none is chosen."""
         return {"late_rows": self._late, "next_cut_ms": 0 if self._partitions is None else self._next}
 
-    def exchanged(self, session: v1.Session, partitions: Partitions) -> None:
+    def exchanged(self, session: v1.Session, partitions: PartitionClient) -> None:
         """Reads the next cut, and marks the partitions of this replica that have reached it."""
         self._partitions = partitions
         self._read(session)
@@ -95,7 +96,7 @@ class EventGate(RowGate):
             if reached is not None and self._marked(partitions.progress, partition) is None:
                 changes[partition] = (standing.cursor, reached)
         if changes:
-            session.run(self.table.mark, self.table.mark_feeds(changes))
+            self.table.mark(session, changes)
 
     def holds(self, partition: int) -> bool:
         """Returns True if a partition counts as having reached the next cut: rows that come now wait for it."""
@@ -107,15 +108,14 @@ class EventGate(RowGate):
 
         None unless all partitions have reached the next cut.
         """
-        partitions = None if self._partitions is None else self._partitions.open_partitions()
-        if self._partitions is None or not partitions:
+        if self._partitions is None or not (partitions := self._partitions.open_partitions()):
             return None
         last, next_cut = self._read(session)
         times = policy.reached_all(self._marks, self._partitions.progress, partitions, next_cut)
         return None if times is None else (last, next_cut, times)
 
     def _read(self, session: v1.Session) -> tuple[int, int]:
-        found = session.run(self.table.read)
+        found = self.table.read(session)
         last, next_cut = (int(one) for one in found["cut"])
         self._last, self._next, self._marks = last, next_cut, found["marks"]
         return last, next_cut
@@ -127,12 +127,9 @@ class EventGate(RowGate):
         """Returns the time of a partition's mark, if it has reached the cut."""
         if standing.stamp is not None:
             return int(standing.stamp) if standing.stamp >= self._next else None
-        secs = min(standing.empty_secs, self._secs_since_reached(progress))
-        return policy.idle_mark(int(self._next)) if secs > self._max_wait_secs else None
-
-    def _secs_since_reached(self, progress: np.ndarray[Any, Any]) -> float:
-        """Returns for how long this replica has known that some partition has reached the cut by a row."""
         begun = begun_partitions(progress, progress.shape[1])
         is_reached = policy.has_any_reached(self._marks, progress, begun, int(self._next))
+        # For so long this replica has known that some partition has reached the cut by a row.
         secs = self._reached.secs(self._next if is_reached else None, time.monotonic())
-        return secs if is_reached else -1.0
+        is_idle = is_reached and min(standing.empty_secs, secs) > self._max_wait_secs
+        return policy.idle_mark(int(self._next)) if is_idle else None

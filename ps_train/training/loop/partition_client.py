@@ -18,7 +18,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import tensorflow.compat.v1 as v1
@@ -30,7 +30,7 @@ from ps_train.data.shards.shard_layout import Assignment
 from ps_train.data.shards.shard_policy import FREE
 from ps_train.data.shards.shard_readers import PartitionReader
 from ps_train.data.unbounded.read_ahead import ReadAhead
-from ps_train.data.unbounded.row_gate import OPEN, RowGate, Standing
+from ps_train.data.unbounded.row_gate import OPEN, RowGate
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.training.loop.shard_client import OwnershipClient
@@ -43,6 +43,20 @@ _WAIT_SECS, _POLL_SECS = 0.1, 0.01
 
 _MOST_LAGS = 64
 """Partitions in a record of telemetry, those with the largest lag: a record stays small."""
+
+
+class Standing(NamedTuple):
+    """A partition of a replica without a batch under way.
+
+    Attributes:
+      cursor: where it stands on every ps.
+      stamp: by what the gate knows the row there; None if it is not there, or has none.
+      empty_secs: seconds since it was read to its end; 0 if there are rows.
+    """
+
+    cursor: int
+    stamp: float | None
+    empty_secs: float
 
 
 class PartitionClient(OwnershipClient):
@@ -112,7 +126,8 @@ class PartitionClient(OwnershipClient):
         self._progress = None
         self._read_ownership()
         self._exchange()
-        return self._snapshot.step < self._job.max_steps and any(map(self._may_have_batches, self._kept))
+        may_go_on = (self._ahead.has_rows(one) and not self._gate.holds(one) for one in self._kept)
+        return self._snapshot.step < self._job.max_steps and any(may_go_on)
 
     def release_all(self) -> None:
         """Does nothing: the partitions of a dead replica are freed when it is removed, and others wait for rows."""
@@ -212,12 +227,8 @@ class PartitionClient(OwnershipClient):
         for partition in self._kept:
             cursor = (self._ahead.head(partition) or 0) + 1
             if partition not in held and bool((self.progress[:, partition] == cursor).all()):
-                stamp, secs = self._ahead.head_stamp(partition), self._ahead.empty_secs(partition)
-                found[partition] = Standing(cursor, stamp, secs)
+                found[partition] = Standing(cursor, *self._ahead.waiting(partition))
         return found
-
-    def _may_have_batches(self, partition: int) -> bool:
-        return self._ahead.has_rows(partition) and not self._gate.holds(partition)
 
     def _begin_partitions(self, count: int) -> None:
         """Sets the first offsets of partitions that no replica has begun."""

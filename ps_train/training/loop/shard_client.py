@@ -62,8 +62,8 @@ class OwnershipClient(abc.ABC):
         self._batches, self._ownership = sharding.assigned, sharding.ownership
         self._owner, self._job = policy.owner_of(replica.index), job
         self._restart = restart
-        self._session: v1.Session | None = None
-        self._source: StepSource | None = None
+        self._session: v1.Session
+        self._source: StepSource
         self._progress: Sequence[int] | None = None
         self._snapshot: OwnershipSnapshot
 
@@ -106,18 +106,15 @@ class OwnershipClient(abc.ABC):
 
     def take(self, wanted: int, global_step: int) -> int:
         """Takes up to `wanted` steps for which batches are held; returns their number."""
-        assert self._source is not None, "begin() has been called"
         ready = min(wanted, self.fetch_batches(wanted))
         return self._source.take(ready, global_step) if ready else 0
 
     def give_back(self, count: int) -> None:
         """Returns steps that were taken but not made."""
-        assert self._source is not None, "begin() has been called"
         self._source.give_back(count)
 
     def settle(self) -> None:
         """Tells that the steps that were taken are made."""
-        assert self._source is not None, "begin() has been called"
         self._source.settle()
 
     def close(self) -> None:  # noqa: B027 (shards need nothing beside the input)
@@ -140,7 +137,6 @@ class OwnershipClient(abc.ABC):
         self._take_snapshot(self._ownership.compare_and_set, self._ownership.feeds(changes))
 
     def _take_snapshot(self, fetches: Any, feeds: dict[Any, Any]) -> OwnershipSnapshot:
-        assert self._session is not None, "begin() has been called"
         self._snapshot = OwnershipSnapshot(**self._session.run(fetches, feeds))
         return self._snapshot
 
@@ -249,7 +245,6 @@ class ShardClient(OwnershipClient):
 
     def _release_own(self, snapshot: OwnershipSnapshot) -> None:
         """Releases all shards of this replica, and restarts the input."""
-        assert self._session is not None, "begin() has been called"
         self.drop()
         own = np.flatnonzero(snapshot.owners == self._owner)
         self._change(snapshot, {int(shard): policy.FREE for shard in own})

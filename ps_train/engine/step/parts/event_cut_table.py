@@ -1,9 +1,9 @@
 """The next cut of a stream by event time, and which partitions have reached it: variables on ps 0.
 
     (table,) = step.parts.of(EventCutTable)
-    session.run(table.read)                                          # {"cut": [last, next], "marks": [[cursor, time]]}
-    session.run(table.mark, table.mark_feeds({3: (4001, 1_800_000_000_123)}))
-    session.run(table.move, table.move_feeds(last=1_800_000_000_000, next=0))
+    table.read(session)                                 # {"cut": [last, next], "marks": [[cursor, time]]}
+    table.mark(session, {3: (4001, 1_800_000_000_123)})
+    table.move(session, last=1_800_000_000_000, next=0)
 
 A mark is a fact: the row of a partition at a cursor has an event time.  It is valid as long as the partition stands at
 this cursor on every ps, so a mark of a worker that slept, or from before a restored checkpoint, is never wrong, and the
@@ -30,18 +30,7 @@ class EventCutTable(StepPart):
 
     Args:
       sharding: the partitions.
-
-    Attributes:
-      read: fetches `cut` int64 [2]: the event time of the last cut, 0 before the first one, and of the next one, 0
-        while no partition may go on; and `marks` int64 [partitions, 2]: a cursor, and the event time of the row there.
-        A time of -1 - t stands for a partition that counts as having reached t without a row.
-      mark: operation that sets some marks (`mark_feeds`).
-      move: operation that sets the cut (`move_feeds`).
     """
-
-    read: Mapping[str, tf.Tensor]
-    mark: tf.Operation
-    move: tf.Operation
 
     def __init__(self, sharding: Sharding) -> None:
         self._sharding = sharding
@@ -62,18 +51,28 @@ class EventCutTable(StepPart):
         with tf.device(ps_device(0)):
             self._cut = zeros_variable("ps_train/event_cut", tf.int64, [2])
             marks = zeros_variable("ps_train/event_marks", tf.int64, [partitions, 2])
-            self.mark = marks.scatter_nd_update(self._partitions[:, tf.newaxis], self._marks).op
-            self.move = self._cut.assign(self._next, read_value=False)
-            self.read = {"cut": self._cut.read_value(), "marks": marks.read_value()}
+            self._mark = marks.scatter_nd_update(self._partitions[:, tf.newaxis], self._marks).op
+            self._move = self._cut.assign(self._next, read_value=False)
+            self._present = {"cut": self._cut.read_value(), "marks": marks.read_value()}
 
     def entries(self) -> list[CheckpointEntry]:
         """Returns the entry of the cut."""
         return [CheckpointEntry(EVENT_CUT_KEY, "", self._cut, optional=True)]
 
-    def mark_feeds(self, marks: Mapping[int, tuple[int, int]]) -> dict[Any, Any]:
-        """Returns the feeds of `mark`: partition to (cursor, time)."""
-        return {self._partitions: [*marks], self._marks: np.array([*marks.values()], np.int64).reshape(-1, 2)}
+    def read(self, session: v1.Session) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns `cut` int64 [2] and `marks` int64 [partitions, 2].
 
-    def move_feeds(self, last: int, next: int) -> dict[Any, Any]:
-        """Returns the feeds of `move`: the event times of the last and the next cut."""
-        return {self._next: [last, next]}
+        A cut has the event time of the last one, 0 before the first, and of the next one, 0 while no partition may go
+        on.  A mark has a cursor, and the event time of the row there; a time of -1 - t stands for a partition that
+        counts as having reached t without a row.
+        """
+        found: dict[str, np.ndarray[Any, Any]] = session.run(self._present)
+        return found
+
+    def mark(self, session: v1.Session, marks: Mapping[int, tuple[int, int]]) -> None:
+        """Sets some marks: partition to (cursor, time)."""
+        session.run(self._mark, {self._partitions: [*marks], self._marks: [*marks.values()]})
+
+    def move(self, session: v1.Session, last: int, next: int) -> None:
+        """Sets the event times of the last and the next cut."""
+        session.run(self._move, {self._next: [last, next]})

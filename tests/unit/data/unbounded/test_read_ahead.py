@@ -175,7 +175,7 @@ def test_no_batch_has_a_row_that_the_gate_stops(made):
     assert (values(second), second.stamps) == ([5], [500, NO_STAMP])
     assert (second.begin, second.end) == (5, 7)  # a row without a value has no stamp
     assert ahead.cut(0) is None and not ahead.has_rows(0)
-    assert ahead.head_stamp(0) == 700
+    assert ahead.waiting(0)[0] == 700
     gate.until = 10_000
     source.ends = {0: 10}
     ahead.ends[0] = 10
@@ -187,14 +187,14 @@ def test_a_partition_at_its_end_is_empty_since_then(made):
     ahead = ReadAhead(source, 4, 1000.0, 10, clock=lambda: now[0], gate=Gate())
     made.append(ahead)
     ahead.follow({0: 0})
-    assert ahead.empty_secs(0) == 0
+    assert ahead.waiting(0)[1] == 0
     eventually(lambda: ahead._followed[0].empty_since is not None, 10, "the end")
     now[0] = 107.0
-    assert ahead.empty_secs(0) == 7
+    assert ahead.waiting(0)[1] == 7
     source.away = ConnectionError("no route to host")  # nothing is known of the end then
-    eventually(lambda: ahead.empty_secs(0) == 0, 10, "the end is forgotten")
+    eventually(lambda: ahead.waiting(0)[1] == 0, 10, "the end is forgotten")
     source.away = None
     eventually(lambda: ahead._followed[0].empty_since is not None, 10, "the end")
     source.add(0, 2)
-    eventually(lambda: ahead.head_stamp(0) == 200, 10, "the row")
-    assert ahead.empty_secs(0) == 0
+    eventually(lambda: ahead.waiting(0)[0] == 200, 10, "the row")
+    assert ahead.waiting(0)[1] == 0

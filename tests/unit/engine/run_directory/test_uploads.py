@@ -27,7 +27,7 @@ from ps_train.engine.run_directory.spool import (
     open_chief_spool,
     remove_leftovers,
 )
-from ps_train.engine.run_directory.uploads import ChiefUploads, EvaluatorUploads, Uploader
+from ps_train.engine.run_directory.uploads import ChiefUploads, Uploader, evaluator_round
 from tests.support.checkpoints import write_checkpoint
 from tests.support.processes import eventually
 
@@ -195,7 +195,7 @@ def test_a_store_that_fails_for_a_while_is_told_in_one_line_and_gets_the_newest_
     monkeypatch.setattr(module, "_RETRY_SECS", (0.02, 0.05))
     store = Store(url)
     spool, uploads = chief(store)
-    uploader = Uploader(uploads, url)
+    uploader = Uploader(uploads.round, url)
     try:
         save(spool, 0)
         uploader.flush(20)
@@ -216,7 +216,7 @@ def test_a_store_that_fails_for_a_while_is_told_in_one_line_and_gets_the_newest_
 def test_a_chief_that_has_lost_the_directory_uploads_no_list(url: str) -> None:
     store, told = Store(url), list[RefusedError]()
     spool = open_chief_spool(store)
-    uploader = Uploader(ChiefUploads(store, spool, KeptCheckpoints(2), lambda: False), url, told.append)
+    uploader = Uploader(ChiefUploads(store, spool, KeptCheckpoints(2), lambda: False).round, url, told.append)
     save(spool, 0)
     with pytest.raises(RefusedError, match="taken over"):
         uploader.flush(20)
@@ -249,7 +249,7 @@ def test_an_evaluator_sees_the_newest_checkpoint_the_status_and_every_beat(
     reader.bring()
     assert status.stat().st_mtime > 1  # a beat, although the contents are the same
     (here / "eval" / "events.out.tfevents.1").write_text("x")
-    EvaluatorUploads(store, str(here)).round(False)
+    evaluator_round(store, str(here))(False)
     store.write("eval/../../escaped", b"x")
     uploads.round(True)
     assert pathlib.Path(spool, "eval", "events.out.tfevents.1").read_text() == "x"

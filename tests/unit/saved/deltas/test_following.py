@@ -17,7 +17,6 @@ from ps_train.saved import values as saved
 from ps_train.saved.deltas import following
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
-from ps_train.saved.deltas.files import content_hash
 from ps_train.saved.values import open_saved
 from tests.support.exported_models import write_table_export
 
@@ -139,7 +138,7 @@ def test_deltas_that_lead_back_are_served_by_one_that_follows_and_by_one_that_st
     deltas = sorted(str(path) for path in (tmp_path / "deltas").iterdir())
     for count in range(1, len(contents)):
         result = apply_deltas(open_saved(str(tmp_path / "all" / "A")), deltas[:count], str(tmp_path / f"to{count}"))
-        assert content_hash(result) == content_hash(open_saved(str(tmp_path / "all" / contents[count])))
+        assert result.hash() == open_saved(str(tmp_path / "all" / contents[count])).hash()
 
 
 def test_a_half_copied_delta_is_left_out_until_it_is_whole(
