@@ -47,7 +47,7 @@ from ps_train.observe.status.run_end import read_result_step
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.export.fingerprint import read_fingerprint
 from ps_train.saved.warm_start.name_map import read_map
-from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.displays import displays
 from ps_train.training.tasks.eval_exports import EvalExports
 from tests.fuzz.documents import changed_bytes, json_texts, texts
 
@@ -141,7 +141,7 @@ def _page(texts_of: tuple[str, str]) -> None:
     """The records of tasks, as the status page shows them."""
     telemetry, status = texts_of
     cluster = Cluster.of(_job())
-    board = Board(_job(), cluster, Recorder(), "", displays_of(cluster))
+    board = Board(_job(), cluster, Recorder(), "", displays())
     items = {records.TELEMETRY: telemetry, records.task_key("worker:0"): status}
     try:
         board.read_records(0, items)

@@ -26,7 +26,7 @@ from ps_train.engine.checkpoint.files import Checkpoints
 from ps_train.engine.step.evaluation import EvalGraph, build_eval_graph, evaluate
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.rack import Rack
-from ps_train.engine.step.slices import Slices
+from ps_train.engine.step.slices import NO_SLICES, Slices
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
@@ -205,7 +205,7 @@ class InProcessCluster:
         return evaluate(*self.scoring())
 
     def scoring(
-        self, share: DataShard = WHOLE, worker: int = 0, slices: Slices | None = None
+        self, share: DataShard = WHOLE, worker: int = 0, slices: Slices = NO_SLICES
     ) -> tuple[v1.Session, EvalGraph]:
         """What a worker scores a share of the test data with."""
         task = Task("worker", worker)

@@ -13,7 +13,7 @@ from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.board import Board
-from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.displays import displays
 
 PS = ("a:1", "b:1")
 WORKERS = ("c:1", "d:1")
@@ -39,7 +39,7 @@ def board_of(directory="", **fields):
     cluster = Cluster.of(job)
     recorder = Recorder()
     attach(recorder)
-    board = Board(job, cluster, recorder, str(directory), displays_of(cluster))
+    board = Board(job, cluster, recorder, str(directory), displays())
     board.planned(make_plan(specs, len(cluster.ps)))
     return board
 

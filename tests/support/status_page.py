@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.page import csp, page
-from ps_train.training.tasks.displays import displays_of
-from tests.support.job_status import job_of
+from ps_train.training.tasks.displays import displays
 
 NOW = 1760000000.0
 HOSTILE = "</script><img src=x onerror=\"document.title='broken'\">\u2028<b>bold</b>&amp;"
@@ -140,7 +138,7 @@ def sample_history(points: int = 100, workers: int = 2, update: str = "async") -
     }
 
 
-DISPLAYS = displays_of(Cluster.of(job_of()))
+DISPLAYS = displays()
 
 
 class PageServer:

@@ -30,7 +30,7 @@ from ps_train.data.split import INFINITE, UNKNOWN, endless
 from ps_train.data.stream import Stream, data_error, with_any_bytes
 from ps_train.engine.step.forward import substituting_variables, with_lookups
 from ps_train.engine.step.metric_sums import MetricSums, make_count, make_metric_sums
-from ps_train.engine.step.slices import SliceMetrics, Slices, count_values, slice_keys, slice_metrics
+from ps_train.engine.step.slices import NO_SLICES, SliceMetrics, Slices, count_values, slice_keys, slice_metrics
 from ps_train.engine.transport.dense import Transport
 from ps_train.engine.transport.row_exchange import RowExchange
 from ps_train.engine.transport.vocabulary import make_vocabularies
@@ -112,7 +112,7 @@ def build_eval_graph(
     plan: Plan,
     worker_device: str,
     shard: DataShard,
-    slices: Slices | None = None,
+    slices: Slices = NO_SLICES,
 ) -> EvalGraph | None:
     """Builds the graph that evaluates the values on the ps.
 
@@ -123,7 +123,7 @@ def build_eval_graph(
       plan: the ps of each variable.
       worker_device: device of the worker that evaluates.
       shard: the shard of the test split to score.
-      slices: the parts of the test data that have metrics of their own; None for none.
+      slices: the parts of the test data that have metrics of their own.
 
     Returns:
       The graph; None if the model has no test data or no metrics.
@@ -157,8 +157,7 @@ def build_eval_graph(
             sums = make_metric_sums(count, metric_variables, shard, has_own_batches=isinstance(data, Stream))
         if not metrics:
             return None
-        field = "" if slices is None else slices.field
-        return EvalGraph(graph, batches, metrics, count, sums, tf.group(*copies.made), of_slices, field)
+        return EvalGraph(graph, batches, metrics, count, sums, tf.group(*copies.made), of_slices, slices.field)
 
 
 def _build_metrics(
@@ -167,7 +166,7 @@ def _build_metrics(
     substitution: contextlib.AbstractContextManager[ModelBuild],
     lookups: contextlib.AbstractContextManager[Any],
     step: Any,
-    slices: Slices | None,
+    slices: Slices,
 ) -> tuple[Mapping[str, tuple[tf.Tensor, Any]], list[SliceMetrics], list[Any]]:
     """Returns the model's metrics, those of slices, and the local variables that they made."""
     # Training may go on with local variables and lookup tables of the same names, so these are in another container.
@@ -177,7 +176,7 @@ def _build_metrics(
         build.adds_metrics = True
         before = {id(variable) for variable in v1.local_variables()}
         metrics = model.metrics(outputs, batches.labels)
-        of_slices = slice_metrics(model, build, slices, batches, outputs) if metrics and slices is not None else []
+        of_slices = slice_metrics(model, build, slices, batches, outputs) if metrics else []
     return metrics, of_slices, [variable for variable in v1.local_variables() if id(variable) not in before]
 
 
@@ -228,8 +227,8 @@ def find_slices(source: DataSource, field: str, limit: EvalLimit | None = None) 
     """Returns slices for the most frequent values of a field in the test data, which are read once for this.
 
     Args:
-      source: the test split, which is not None.
-      field: the field of the features.
+      source: the test split; without one there are no slices.
+      field: the field of the features; "" for no slices.
       limit: the end of data of an unknown number; None: their end.
 
     Raises:
@@ -239,7 +238,10 @@ def find_slices(source: DataSource, field: str, limit: EvalLimit | None = None) 
     """
     counts = dict[bytes, int]()
     with tf.Graph().as_default(), tf.device("/device:CPU:0"):
-        batches, count = named_batches(source, source.get()), make_count()
+        data = source.get() if field else None
+        if data is None:
+            return NO_SLICES
+        batches, count = named_batches(source, data), make_count()
         keys = slice_keys(batches.features, field)
         added = count.assign_add(tf.cast(batches.examples, tf.float64), read_value=True)
         with v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:

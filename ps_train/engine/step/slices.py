@@ -39,12 +39,12 @@ class Slices:
     """The parts of the test data.
 
     Attributes:
-      field: the field of the features.
+      field: the field of the features; "" for no slices.
       values: the values that have a slice of their own, as UTF-8 with surrogates for other bytes.
     """
 
-    field: str
-    values: tuple[str, ...]
+    field: str = ""
+    values: tuple[str, ...] = ()
 
     @classmethod
     def of_counts(cls, field: str, counts: Mapping[bytes, int]) -> Slices:
@@ -59,6 +59,9 @@ class Slices:
     def names(self) -> list[str]:
         """Returns the names of the slices for users: those of the values, and of the other ones."""
         return [*names_of_values(self.keys()), OTHERS]
+
+
+NO_SLICES = Slices()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +154,8 @@ def slice_metrics(
       ConfigError: see `slice_keys`.
       ModelError: the metrics depend on other tensors of the batch than outputs and labels.
     """
+    if not slices.field:
+        return []
     keys = slice_keys(batches.features, slices.field, given)
     numbers = slice_numbers(keys, slices)
     found = []

@@ -89,6 +89,8 @@ def ps_cpu(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for a ps whose cores are busy, with the gain of one more ps."""
     more = len(status["ps"]) + 1
     gain = gain_of_one_more_ps(status)
+    if job.ps_on_workers:
+        return f"{_one_more_ps(status, job)} shares its work"
     about = f" would give about {gain:.1f}x" if gain is not None else " shares its work"
     return f"one more ps{about}: --num_ps={more}, or {more} --ps_hosts"
 

@@ -14,12 +14,13 @@ The board, the page, Prometheus and the rules of health know no feature by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from ps_train.base.gauge import Gauge
+from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskStatus
-
-_Display = TypeVar("_Display", bound="Display")
+from ps_train.cluster.topology import Topology
+from ps_train.engine.variables.plan import Plan
 
 
 class Display:
@@ -36,6 +37,9 @@ class Display:
     columns: Sequence[Gauge] = ()
     processes: Sequence[Gauge] = ()
     exempt: Sequence[str] = ()
+
+    def planned(self, plan: Plan, topology: Topology, cluster: Cluster) -> None:
+        """Takes in the placement of the variables, and the places of the tasks; again when more of them are known."""
 
     def read_records(self, items: Mapping[str, str]) -> None:
         """Takes in the records of ps 0."""
@@ -78,10 +82,6 @@ class Display:
 
 class Displays(tuple[Display, ...]):
     """What all features show; the order is that on the page."""
-
-    def of(self, kind: type[_Display]) -> list[_Display]:
-        """Returns the displays of a class: none, or one."""
-        return [display for display in self if isinstance(display, kind)]
 
     def every(self, name: str) -> list[Gauge]:
         """Returns the `gauges`, `columns` or `processes` of all."""

@@ -23,7 +23,7 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues, examples_of
 from ps_train.engine.step.evaluation import EvalGraph, EvalLimit, evaluate, named_batches
 from ps_train.engine.step.metric_sums import make_count
-from ps_train.engine.step.slices import Slices, slice_metrics
+from ps_train.engine.step.slices import NO_SLICES, Slices, slice_metrics
 from ps_train.engine.variables.plain_graph import plain_graph
 from ps_train.modeling.model import Model
 from ps_train.modeling.splits import test_source
@@ -108,7 +108,7 @@ def score(
     checkpoint: str,
     limit: EvalLimit | None = None,
     rows: str = FLOAT32,
-    slices: Slices | None = None,
+    slices: Slices = NO_SLICES,
 ) -> dict[str, float]:
     """Returns the model's metrics over the whole test split, with the values of a checkpoint.
 
@@ -118,7 +118,7 @@ def score(
       checkpoint: path of the checkpoint.
       limit: the end of scoring data of an unknown number; None: their end.
       rows: dtype of the rows of tables there, which is not float32 in the variables of an export in fewer bytes.
-      slices: the parts of the test data that have metrics of their own; None for none.
+      slices: the parts of the test data that have metrics of their own.
 
     Returns:
       The value of each metric, as `metric_values`; {} without test data or metrics.
@@ -136,11 +136,10 @@ def score(
             outputs = model.forward(batches.features, False)
             plain.build.adds_metrics = True
             metrics = model.metrics(outputs, batches.labels)
-            by = slices if metrics else None
-            of_slices = [] if by is None else slice_metrics(model, plain.build, by, batches, outputs)
+            of_slices = slice_metrics(model, plain.build, slices, batches, outputs) if metrics else []
         if not metrics:
             return {}
         with v1.Session() as session:
             values.restore(session, plain.variables)
-            field = "" if by is None else by.field
-            return evaluate(session, EvalGraph(graph, batches, metrics, count, slices=of_slices, field=field), limit)
+            scoring = EvalGraph(graph, batches, metrics, count, slices=of_slices, field=slices.field)
+            return evaluate(session, scoring, limit)

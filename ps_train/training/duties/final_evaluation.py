@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -62,26 +61,21 @@ class _ShardGraphs:
         self._prepared, self._plan = prepared, plan
         self.source = test_source(prepared.model, prepared.job)
 
-    def build(self, shard: DataShard, slices: Slices | None) -> EvalGraph | None:
+    def build(self, shard: DataShard, slices: Slices) -> EvalGraph | None:
         task = self._prepared
         device = device_of(task.task, task.cluster)
         return build_eval_graph(task.model, self.source, task.variables, self._plan, device, shard, slices)
 
-    def slices(self, limit: EvalLimit) -> Slices | None:
-        """Returns the parts of the test data that have metrics of their own; None for none."""
-        field = self._prepared.job.eval_by
-        return find_slices(self.source, field, limit) if field and self._data() is not None else None
+    def slices(self, limit: EvalLimit) -> Slices:
+        """Returns the parts of the test data that have metrics of their own."""
+        return find_slices(self.source, self._prepared.job.eval_by, limit)
 
     def are_worthwhile(self) -> bool:
         """Returns True if the test data is large enough to be divided."""
-        if self._data() is None:
-            return False
-        arrays = self.source.loaded
-        return arrays is None or len(arrays) > FEW_BATCHES * BATCH
-
-    def _data(self) -> Any:
         with tf.Graph().as_default():
-            return self.source.get()
+            has_data = self.source.get() is not None
+        arrays = self.source.loaded
+        return has_data and (arrays is None or len(arrays) > FEW_BATCHES * BATCH)
 
 
 class ScoringForChief(Duty):
@@ -105,11 +99,11 @@ class ScoringForChief(Duty):
         assignment = records.EvalAssignment.from_json(text)
         index = assignment.shares.get(str(self._prepared.task))
         if index is not None:
-            slices = Slices(assignment.field, tuple(assignment.values)) if assignment.field else None
+            slices = Slices(assignment.field, tuple(assignment.values))
             done = self._submit(DataShard(index, assignment.count), assignment, slices)
             self._store.set(records.eval_result_key(index), ("" if done else _FAILED) + assignment.token)
 
-    def _submit(self, shard: DataShard, assignment: records.EvalAssignment, slices: Slices | None) -> bool:
+    def _submit(self, shard: DataShard, assignment: records.EvalAssignment, slices: Slices) -> bool:
         try:
             graphs = _ShardGraphs(self._prepared, self._plan)
             graph = graphs.build(shard, slices)
@@ -166,8 +160,8 @@ class EvalCoordinator:
             {task: 1 + n for n, task in enumerate(workers)},
             1 + len(workers),
             self._limit.examples,
-            self._slices.field if self._slices is not None else "",
-            list(self._slices.values) if self._slices is not None else [],
+            self._slices.field,
+            list(self._slices.values),
             examples=self._graphs.source.count,
         )
         self._joined.stores[0].set(records.SCORING, assignment.to_json())

@@ -27,7 +27,6 @@ from typing import Protocol
 from ps_train.base.console import Console
 from ps_train.base.lifecycle import event
 from ps_train.base.process_stats import instruction_set_line
-from ps_train.cluster.topology import Topology
 from ps_train.data.unbounded.row_gate import OPEN, RowGate
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import PushCodec
@@ -47,7 +46,6 @@ from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
 from ps_train.training.duties.outputs import Advising, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
-from ps_train.training.duties.rack_display import RackDisplay
 from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
 from ps_train.training.duties.saving import AwaitedSaves, Saving
@@ -177,18 +175,12 @@ class Chief(Worker):
             self._console.line(instruction_set_line(job.compute_dtype))
         if weights.reason:
             log.info("%s", weights.reason, extra=event("adapted"))
-        self._show(plan, self._prepared.topology)
+        self._joined.observer.board.planned(plan, self._prepared.topology)
         self._joined.observer.start(self._console)
 
     def agreed(self, agreed: Agreed) -> None:
         """Shows the racks on the status page."""
-        self._show(agreed.plan, agreed.topology)
-
-    def _show(self, plan: Plan, topology: Topology) -> None:
-        board = self._joined.observer.board
-        board.planned(plan)
-        for display in board.displays.of(RackDisplay):
-            display.planned(plan, topology)
+        self._joined.observer.board.planned(agreed.plan, agreed.topology)
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""

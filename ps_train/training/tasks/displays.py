@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.display import Displays
 from ps_train.observe.status.stream_lag import StreamLag
 from ps_train.training.duties.event_cuts import CutDisplay
@@ -11,6 +10,6 @@ from ps_train.training.duties.step_duties import AdaptedDisplay
 from ps_train.training.tasks.hosted_ps import HostedPsDisplay
 
 
-def displays_of(cluster: Cluster) -> Displays:
+def displays() -> Displays:
     """Returns what the features show of a job; `StreamLag` before `CutDisplay`, which adds to its section."""
-    return Displays([RackDisplay(), AdaptedDisplay(), HostedPsDisplay(cluster), StreamLag(), CutDisplay()])
+    return Displays([RackDisplay(), AdaptedDisplay(), HostedPsDisplay(), StreamLag(), CutDisplay()])

@@ -39,7 +39,7 @@ from ps_train.engine.run_directory.checkpoint_contents import examples_of
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints, run_of
 from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
 from ps_train.engine.step.evaluation import EvalLimit, find_slices
-from ps_train.engine.step.slices import Slices
+from ps_train.engine.step.slices import NO_SLICES, Slices
 from ps_train.modeling.model import Model, load_model
 from ps_train.modeling.splits import test_source, training_source
 from ps_train.observe.progress.eval_events import run_value
@@ -169,11 +169,11 @@ class _Divided:
 
     def __init__(self, job: Job, source: DataSource) -> None:
         self._field, self._source = job.eval_by, source
-        self._found: Slices | None = None
+        self._found = NO_SLICES
 
-    def slices(self, limit: EvalLimit) -> Slices | None:
-        """Returns the parts; None for none."""
-        if self._field and self._found is None:
+    def slices(self, limit: EvalLimit) -> Slices:
+        """Returns the parts."""
+        if not self._found.field:
             self._found = find_slices(self._source, self._field, limit)
         return self._found
 

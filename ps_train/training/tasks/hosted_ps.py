@@ -25,8 +25,10 @@ from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.presence import HEARTBEAT_SECS
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
+from ps_train.cluster.topology import Topology
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.towers import find_towers
+from ps_train.engine.variables.plan import Plan
 from ps_train.observe.status.display import Display
 from ps_train.training.tasks.ps import read_records, send_telemetry, wait_for_acknowledgements
 
@@ -34,15 +36,15 @@ log = logging.getLogger(__name__)
 
 
 class HostedPsDisplay(Display):
-    """What the status page shows of ps in the processes of workers.
-
-    Args:
-      cluster: has the workers.
-    """
+    """What the status page shows of ps in the processes of workers."""
 
     processes = (Gauge("ps", label="Each worker is a parameter server too."),)
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self) -> None:
+        self._hosts: dict[str, str] = {}
+
+    def planned(self, plan: Plan, topology: Topology, cluster: Cluster) -> None:
+        """Knows the ps in the processes of workers."""
         hosts = enumerate(cluster.ps_tasks)
         self._hosts = {f"ps:{index}": str(host) for index, host in hosts if host.job_name != "ps"}
         self.exempt = ["ps_cpu"] if self._hosts else []  # the process computes, too

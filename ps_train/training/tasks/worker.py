@@ -29,7 +29,7 @@ from ps_train.training.joining.join import Joined, JoinedAsChief, join_as_chief,
 from ps_train.training.joining.model_directory import directory_of_chief, end_upload
 from ps_train.training.joining.prepare import BuiltStep, Prepared, check_as_chief, prepare
 from ps_train.training.joining.warm_starts import find_warm_start
-from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.displays import displays
 from ps_train.training.tasks.hosted_ps import hosted_ps
 from ps_train.training.tasks.job_end import PARK_SECS, exit_code, save_last, stop_job
 from ps_train.training.tasks.training import Training
@@ -81,7 +81,7 @@ def _run_as_chief(
             check_as_chief(one)
             with told_as_preparing(job, task):
                 warm_start = find_warm_start(job, one.variables, directory.path)
-            with join_as_chief(one, directory, displays_of(cluster)) as joined:
+            with join_as_chief(one, directory, displays()) as joined:
                 role = Chief(one, joined, console, warm_start, built)
                 code = _train_as_chief(Training(one, joined, console, server, role), joined)
                 end_upload(directory, is_done=code == EXIT_DONE)

@@ -16,7 +16,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.observer import JobObserver
-from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.displays import displays
 from tests.support.job_status import counters_of, job_of, progress_of
 from tests.support.statuses import store_of, worker_status
 
@@ -28,7 +28,7 @@ def observe(tmp_path):
     def make(**fields):
         job, recorder = job_of(**fields), Recorder()
         attach(recorder)
-        made.append(JobObserver(job, Cluster.of(job), recorder, str(tmp_path), displays_of(Cluster.of(job))))
+        made.append(JobObserver(job, Cluster.of(job), recorder, str(tmp_path), displays()))
         return made[-1]
 
     yield make

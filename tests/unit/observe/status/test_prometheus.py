@@ -9,11 +9,10 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TELEMETRY
 from ps_train.observe.status.prometheus import text
-from ps_train.training.tasks.displays import displays_of
-from tests.support.job_status import board_of, counters_of, job_of, progress_of, step_time
+from ps_train.training.tasks.displays import displays
+from tests.support.job_status import board_of, counters_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
 
 
@@ -25,9 +24,9 @@ def status():
     return {**board.status(), "step_time": {"worker:0": step_time(pull=0.001)}, "metrics": {"accuracy": 0.9}}
 
 
-def samples(status, displays=None):
+def samples(status, shown=None):
     """Name and labels to value."""
-    families = list(text_string_to_metric_families(text(status, displays or displays_of(Cluster.of(job_of())))))
+    families = list(text_string_to_metric_families(text(status, shown or displays())))
     assert len({family.name for family in families}) == len(families)
     assert all(family.documentation for family in families)
     return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}

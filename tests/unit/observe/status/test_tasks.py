@@ -16,8 +16,7 @@ from ps_train.cluster.membership.succession import Aggregator, aggregator_key
 from ps_train.cluster.topology import Topology
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.tasks import TaskBoard
-from ps_train.training.duties.rack_display import RackDisplay
-from ps_train.training.tasks.displays import displays_of
+from ps_train.training.tasks.displays import displays
 from tests.support.job_status import Liveness, job_of
 from tests.support.statuses import store_of, task_status, worker_status
 
@@ -35,7 +34,7 @@ def recorder():
 def tasks(recorder):
     plan = make_plan([VariableSpec("w", (10, 10), "float32", 4)], 2)
     cluster = Cluster.of(job_of())
-    board = TaskBoard(cluster, LOST_SECS, recorder, displays_of(cluster))
+    board = TaskBoard(cluster, LOST_SECS, recorder, displays())
     board.planned(plan)
     return board
 
@@ -134,9 +133,8 @@ def aggregator(index, is_ready=True, process="first"):
 
 
 def test_the_rack_and_the_aggregator_of_each_worker_are_shown(tasks):
-    (racks,) = tasks._displays.of(RackDisplay)
     topology = Topology(("a", "b"), (("worker:0",), ("worker:1",)), {"worker:0": "a", "worker:1": "b"})
-    racks.planned(make_plan([], 2), topology)
+    tasks.planned(make_plan([], 2), topology)
     items = {aggregator_key("a"): aggregator(0).to_json(), aggregator_key("b"): aggregator(1).to_json()}
     tasks.read_records(0, {**store_of(worker_status(0), worker_status(1)), **items}, 0.0)
     found = tasks.workers(1.0)
@@ -161,10 +159,9 @@ def test_a_worker_whose_rack_has_no_aggregator_waits_for_it(tasks, role, state):
 def test_a_worker_names_the_ps_in_its_process(recorder):
     job = job_of(ps_hosts=(), ps_on_workers=True)
     cluster = Cluster.of(job)
-    assert [task["ps"] for task in TaskBoard(cluster, LOST_SECS, recorder, displays_of(cluster)).workers(0.0)] == [
-        "ps:0",
-        "ps:1",
-    ]
+    board = TaskBoard(cluster, LOST_SECS, recorder, displays())
+    board.planned(make_plan([], 2))
+    assert [task["ps"] for task in board.workers(0.0)] == ["ps:0", "ps:1"]
 
 
 @pytest.mark.parametrize("state", [TaskState.INPUT_ENDED, TaskState.LEAVING, TaskState.LEFT])
