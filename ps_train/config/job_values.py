@@ -57,13 +57,18 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
         return self.ps_recovery or ("partial" if may_be_partial else "consistent")
 
     @property
+    def has_fixed_calls(self) -> bool:
+        """Returns True if all calls of `session.run` make as many steps."""
+        return self.steps_per_run != AUTO
+
+    @property
     def longest_call(self) -> int:
         """Returns the maximum number of steps of a call of `session.run`."""
-        if self.steps_per_run == AUTO:
-            if self.has_racks:
-                return 1
-            return _LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else _LONGEST_AUTO_CALL
-        return int(self.steps_per_run)
+        if self.has_fixed_calls:
+            return int(self.steps_per_run)
+        if self.has_racks:
+            return 1
+        return _LONGEST_AUTO_CALL * 2 if self.prefetch_pulls else _LONGEST_AUTO_CALL
 
     @property
     def is_endless(self) -> bool:

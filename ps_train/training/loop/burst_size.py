@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ps_train.config.job import Job
-from ps_train.config.validators import AUTO
 
 BURST_SECS = 0.2
 _HOOKS_SECS = 1.0
@@ -121,9 +120,8 @@ class BurstScheduler:
             return cls(ends=[1])
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
-        fixed = job.steps_per_run != AUTO
         is_patient = job.prefetch_pulls == 0  # what it gains depends on the network, and not on the number of nodes
-        return cls(job.longest_call, fixed, ends, hooks_secs, last_step, nodes, replicas, is_patient)
+        return cls(job.longest_call, job.has_fixed_calls, ends, hooks_secs, last_step, nodes, replicas, is_patient)
 
     @property
     def step_secs(self) -> float:
