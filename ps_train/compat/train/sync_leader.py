@@ -89,7 +89,7 @@ class SyncLeader(v1.train.QueueRunner):
         super().__init__(messages.queue, [messages.send])
         self._workers, self._own, self._aggregate = list(workers), own, aggregate
         self._tensors, self._messages = tensors, messages
-        self._rounds: SyncRounds | None = None
+        self._rounds = SyncRounds(self._workers, aggregate, step=-1)  # of no session yet
         self._session: Any = None
         self._thread: threading.Thread | None = None
         self._monitor: Monitor | None = None
@@ -129,10 +129,9 @@ class SyncLeader(v1.train.QueueRunner):
     def _prepare(self, session: Any) -> None:
         """Begins the rounds, or goes on with those of a former session if every ps still has their gradients."""
         step, accumulated = session.run([self._tensors.present_step, self._tensors.accumulated])
-        same = self._rounds is not None and step == self._rounds.step
-        if same and self._rounds is not None and set(accumulated) == {self._rounds.arrived}:
+        if step == self._rounds.step and set(accumulated) == {self._rounds.arrived}:
             return
-        had_leader = self._rounds is not None or _replaces_leader()
+        had_leader = self._rounds.step >= 0 or _replaces_leader()
         self._rounds = SyncRounds(self._workers, self._aggregate, int(step))
         if had_leader:
             self._begin_anew(session, accumulated)
@@ -146,7 +145,6 @@ class SyncLeader(v1.train.QueueRunner):
         session.run([give for index, give in enumerate(self._messages.give) if index != self._own])
 
     def _lead(self, session: Any, coord: Any) -> None:
-        assert self._rounds is not None
         try:
             while self._rounds.members:
                 if not self._make_progress(session, self._rounds):
