@@ -41,7 +41,7 @@ class CuttingWorker(SharingWorker):
             joined=types.SimpleNamespace(directory=directory),
             console=types.SimpleNamespace(line=self.lines.append),
         )
-        saving: Any = types.SimpleNamespace(save_cut=self.save)
+        saving: Any = types.SimpleNamespace(save_at_rest=self.save)
         self.cuts = EventCuts(setting, self.gates[0], types.SimpleNamespace(step=0), saving)
 
     def save(self, session) -> int:

@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.parts.loss_scaling import LossScaling
+from ps_train.engine.step.parts.loss_scaling import FIRST, LossScaling
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
-from ps_train.engine.variables.precision import FIRST
 from ps_train.modeling.model import make_optimizer
 from tests.support.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long

@@ -14,53 +14,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ps_train.engine.variables.worker_state import local_variable
-
-LEAST, FIRST, MOST = 1.0, 2.0**15, 2.0**24
-GOOD_STEPS = 2000
-
-
-class LossScale:
-    """The loss scale of a worker, in the default graph.
-
-    Attributes:
-      value: float32 scalar, the scale of this step.
-      present: float32 scalar, the present scale, to be fetched.
-    """
-
-    def __init__(self) -> None:
-        self._scale = local_variable("ps_train/loss_scale", [], value=FIRST)
-        self._good_steps = local_variable("ps_train/good_steps", [], tf.int64)
-        self.value = self._scale.read_value()
-        self.present = self._scale.read_value()
-
-    def scaled(self, loss: tf.Tensor) -> tf.Tensor:
-        """Returns the loss times the scale."""
-        return loss * tf.cast(self.value, loss.dtype)
-
-    def unscaled(self, gradients: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the gradients divided by the scale."""
-
-        def divided(gradient: tf.Tensor) -> tf.Tensor:
-            wide = widen(gradient)
-            return tf.cast(wide / tf.cast(self.value, wide.dtype), gradient.dtype)
-
-        return {name: divided(gradient) for name, gradient in gradients.items()}
-
-    def update(self, overflow: tf.Tensor, is_good: tf.Tensor) -> tf.Operation:
-        """Makes the operation that changes the scale for the next step.
-
-        Args:
-          overflow: bool scalar, True if a gradient was not finite because of the scale.
-          is_good: bool scalar, True if loss and gradients were finite.  Neither is True if the loss was not finite.
-        """
-        count = self._good_steps.read_value() + tf.cast(is_good, tf.int64)
-        grows = is_good & (count >= GOOD_STEPS)
-        factor = tf.where(overflow, 0.5, tf.where(grows, 2.0, 1.0))
-        scale = tf.clip_by_value(self.value * factor, LEAST, MOST)
-        count = tf.where(overflow | grows, tf.zeros_like(count), count)
-        return tf.group(self._scale.assign(scale, read_value=False), self._good_steps.assign(count, read_value=False))
-
 
 def cast_values(values: Mapping[str, tf.Tensor], dtype: tf.DType) -> dict[str, tf.Tensor]:
     """Returns the values with those of float32 cast to `dtype`; values of other dtypes are returned unchanged."""

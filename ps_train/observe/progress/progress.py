@@ -21,33 +21,9 @@ from ps_train.base import side_work
 from ps_train.base.console import Progress
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
-from ps_train.engine.variables.precision import FIRST
 from ps_train.observe.progress.loss_trend import LossTrend
 
 log = logging.getLogger(__name__)
-
-
-class LossScaleHook(v1.train.SessionRunHook):
-    """A hook that logs the changes of a worker's loss scale.
-
-    Args:
-      scale: float32 scalar, the present one.
-      task: the worker's name in the log.
-    """
-
-    def __init__(self, scale: tf.Tensor, task: str) -> None:
-        self._scale, self._task, self._last = scale, task, FIRST
-
-    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
-        """Returns the fetch of the hook: the scale."""
-        return v1.train.SessionRunArgs(self._scale)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Logs the fetched scale if it is another than the last one."""
-        found = float(run_values.results)
-        if found != self._last:
-            log.info("%s: loss scale %g, before %g", self._task, found, self._last)
-        self._last = found
 
 
 _DENSE_SECS = 300.0

@@ -27,7 +27,6 @@ from ps_train.base.lifecycle import Event, Recorder
 from ps_train.base.lifecycle import event as of_kind
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState
-from ps_train.cluster.topology import FLAT, Topology
 from ps_train.config.job import Job
 from ps_train.config.slice_names import split_slices
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
@@ -117,9 +116,9 @@ class Board:
         self._is_finishing = self._has_warned = False
         self._health: list[dict[str, Any]] | None = None
 
-    def planned(self, plan: Plan, topology: Topology = FLAT) -> None:
-        """Takes in the placement of the variables, and the racks."""
-        self.tasks.planned(plan, topology)
+    def planned(self, plan: Plan) -> None:
+        """Takes in the placement of the variables."""
+        self.tasks.planned(plan)
 
     def finishing(self) -> None:
         """The training is over; the last checkpoint, the scores and the result are still to come."""

@@ -14,13 +14,14 @@ The board, the page, Prometheus and the rules of health know no feature by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ps_train.base.gauge import Gauge
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskStatus
-from ps_train.cluster.topology import Topology
 from ps_train.engine.variables.plan import Plan
+
+_Display = TypeVar("_Display", bound="Display")
 
 
 class Display:
@@ -38,8 +39,8 @@ class Display:
     processes: Sequence[Gauge] = ()
     exempt: Sequence[str] = ()
 
-    def planned(self, plan: Plan, topology: Topology, cluster: Cluster) -> None:
-        """Takes in the placement of the variables, and the places of the tasks; again when more of them are known."""
+    def planned(self, plan: Plan, cluster: Cluster) -> None:
+        """Takes in the placement of the variables, and the tasks; again when the plan is another."""
 
     def read_records(self, items: Mapping[str, str]) -> None:
         """Takes in the records of ps 0."""
@@ -82,6 +83,10 @@ class Display:
 
 class Displays(tuple[Display, ...]):
     """What all features show; the order is that on the page."""
+
+    def of(self, kind: type[_Display]) -> list[_Display]:
+        """Returns the displays of a class: none, or one."""
+        return [display for display in self if isinstance(display, kind)]
 
     def every(self, name: str) -> list[Gauge]:
         """Returns the `gauges`, `columns` or `processes` of all."""

@@ -22,7 +22,6 @@ from ps_train.cluster.membership.liveness import LivenessTracker
 from ps_train.cluster.membership.ps_liveness import PsLiveness
 from ps_train.cluster.membership.records import TELEMETRY, TaskState, TaskStatus, task_statuses
 from ps_train.cluster.membership.telemetry import Rates, checked_telemetry
-from ps_train.cluster.topology import FLAT, Topology
 from ps_train.engine.variables.plan import Plan, make_plan
 from ps_train.observe.status.display import Displays
 
@@ -67,12 +66,12 @@ class TaskBoard:
         self._has_ended = False
         self.num_ps, self.num_workers = len(cluster.ps), cluster.num_replicas
 
-    def planned(self, plan: Plan, topology: Topology = FLAT) -> None:
-        """Takes in the placement of the variables, and the racks."""
+    def planned(self, plan: Plan) -> None:
+        """Takes in the placement of the variables."""
         with self._lock:
             self._plan = plan
             for display in self._displays:
-                display.planned(plan, topology, self._cluster)
+                display.planned(plan, self._cluster)
 
     def watch(self, liveness: PsLiveness) -> None:
         """Shows from now on which ps do not answer."""

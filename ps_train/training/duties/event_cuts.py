@@ -74,7 +74,7 @@ class EventCuts(Duty):
     def __init__(self, setting: Setting, gate: EventGate, progressing: Progressing, saving: Saving) -> None:
         job = setting.prepared.job
         self._gate, self._table, self._progressing = gate, gate.table, progressing
-        self._save, self._tell = saving.save_cut, setting.console.line
+        self._save, self._tell = saving.save_at_rest, setting.console.line
         self._window_ms = max(1, round(job.save_event_secs * 1000))
         self._directory, self._keep, self._max_steps = setting.joined.directory, job.keep_checkpoints, job.max_steps
         self._next_try = -math.inf

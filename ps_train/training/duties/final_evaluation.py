@@ -24,7 +24,6 @@ from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.membership.liveness import TaskLiveness
 from ps_train.cluster.membership.records import TaskState, task_statuses
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
-from ps_train.cluster.sessions.server import device_of
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.step.evaluation import (
@@ -63,7 +62,7 @@ class _ShardGraphs:
 
     def build(self, shard: DataShard, slices: Slices) -> EvalGraph | None:
         task = self._prepared
-        device = device_of(task.task, task.cluster)
+        device = task.device
         return build_eval_graph(task.model, self.source, task.variables, self._plan, device, shard, slices)
 
     def slices(self, limit: EvalLimit) -> Slices:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
-from ps_train.cluster.sessions.server import device_of
 from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_files import WARM_START_REPORT
 from ps_train.saved.warm_start.initial_values import InitialValues
@@ -25,7 +24,7 @@ def first_values(setting: Setting, found: Sequence[FoundWarmStart]) -> list[Writ
       setting: what duties are made of; its graph is open.
       found: the warm start of the job, at most one.
     """
-    prepared, device = setting.prepared, device_of(setting.prepared.task, setting.prepared.cluster)
+    prepared, device = setting.prepared, setting.prepared.device
     given = InitialValues(prepared.variables, setting.agreed.plan, setting.step.ps.variables, device, prepared.job.seed)
     return [given.write, *(_warm_start(setting, one, device) for one in found)]
 

@@ -27,6 +27,7 @@ from typing import Protocol
 from ps_train.base.console import Console
 from ps_train.base.lifecycle import event
 from ps_train.base.process_stats import instruction_set_line
+from ps_train.cluster.topology import Topology
 from ps_train.data.unbounded.row_gate import OPEN, RowGate
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.push_codec import PushCodec
@@ -46,9 +47,11 @@ from ps_train.training.duties.members import Members
 from ps_train.training.duties.models import AwaitedModel, OwnModel
 from ps_train.training.duties.outputs import Advising, Exporting, Uploading
 from ps_train.training.duties.progressing import ModelSummaries, Progressing, TrackingRun
+from ps_train.training.duties.rack_display import RackDisplay
 from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
 from ps_train.training.duties.saving import AwaitedSaves, Saving
+from ps_train.training.duties.scaled_loss import ScaledLoss
 from ps_train.training.duties.step_duties import (
     Adapting,
     Confirming,
@@ -56,7 +59,6 @@ from ps_train.training.duties.step_duties import (
     HeldResiduals,
     Labels,
     Profiling,
-    ScaledLoss,
 )
 from ps_train.training.duties.user_hooks import UserHooks
 from ps_train.training.joining.agreement import Agreed
@@ -175,12 +177,18 @@ class Chief(Worker):
             self._console.line(instruction_set_line(job.compute_dtype))
         if weights.reason:
             log.info("%s", weights.reason, extra=event("adapted"))
-        self._joined.observer.board.planned(plan, self._prepared.topology)
+        self._show(plan, self._prepared.topology)
         self._joined.observer.start(self._console)
 
     def agreed(self, agreed: Agreed) -> None:
         """Shows the racks on the status page."""
-        self._joined.observer.board.planned(agreed.plan, agreed.topology)
+        self._show(agreed.plan, agreed.topology)
+
+    def _show(self, plan: Plan, topology: Topology) -> None:
+        board = self._joined.observer.board
+        board.planned(plan)
+        for display in board.displays.of(RackDisplay):
+            display.found(topology, plan)
 
     def parts(self, setting: Setting) -> Parts:
         """Returns the duties; called in the graph of the step."""

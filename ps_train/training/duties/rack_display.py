@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ps_train.base.gauge import Gauge
-from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.records import TaskState, TaskStatus
 from ps_train.cluster.membership.succession import Aggregator, aggregator_key
 from ps_train.cluster.topology import FLAT, Topology
@@ -33,7 +32,7 @@ class RackDisplay(Display):
         self._bytes: tuple[int, int] | None = None
         self._aggregators: dict[str, Aggregator] = {}
 
-    def planned(self, plan: Plan, topology: Topology, cluster: Cluster) -> None:
+    def found(self, topology: Topology, plan: Plan) -> None:
         """Takes in the racks; the bytes between them follow from the plan, where the racks of the ps are known."""
         self._topology, sizes = topology, plan.bytes_per_ps()
         if not topology.is_flat and topology.knows_ps(len(sizes)):

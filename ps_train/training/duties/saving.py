@@ -19,7 +19,6 @@ from ps_train.cluster.membership.records import task_statuses
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import run_within
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS, abandonable
-from ps_train.cluster.sessions.server import device_of
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
@@ -90,7 +89,7 @@ class Saving(Saves):
         self._joined = joined
         self._ops, self._global_step, self._lockstep = step.ops, step.ps.global_step, step.lockstep
         self.listeners = SaveListeners(prepared.model.saving_listeners(), user_hooks.end_training)
-        device = device_of(prepared.task, prepared.cluster)
+        device = prepared.device
         self.checkpoints, self._snapshots = make_savers(
             self._job, step, joined.directory, device, self.listeners, joined.model_directory.name
         )
@@ -130,7 +129,7 @@ class Saving(Saves):
         saves = self.report()
         return saves and {**saves, "last_step": self.checkpoints.newest}
 
-    def save_cut(self, session: v1.Session) -> int:
+    def save_at_rest(self, session: v1.Session) -> int:
         """Saves a checkpoint while no worker makes steps; returns its step."""
         self._snapshots.wait(session)
         self._hook.poll()

@@ -14,7 +14,6 @@ from ps_train.engine.updates.following.adaptation import ADAPTED, AdaptationHook
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.observe.profile.profile import Profile
 from ps_train.observe.progress.early_stop import early_stop_hooks
-from ps_train.observe.progress.progress import LossScaleHook
 from ps_train.observe.status.display import Display
 from ps_train.training.duties.duty import Duty, End, Rounds, Setting, Start
 from ps_train.training.duties.user_hooks import UserHooks
@@ -40,17 +39,6 @@ class Confirming(Duty):
         """
         if not self._prepared.is_chief:
             confirm(self._prepared, self._agreed, self._store)
-
-
-class ScaledLoss(Duty):
-    """The loss scale of this task (`--compute_dtype=float16`)."""
-
-    def __init__(self, scale: tf.Tensor, task: str) -> None:
-        self._scale, self.hooks = scale, [LossScaleHook(scale, task)]
-
-    def facts(self, session: v1.Session) -> Mapping[str, float]:
-        """Returns the last scale."""
-        return {"loss_scale": float(session.run(self._scale))}
 
 
 class HeldResiduals(Duty):

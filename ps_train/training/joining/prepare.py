@@ -86,6 +86,11 @@ class Prepared:
         """The replica that this task trains."""
         return Replica.of(self.cluster, self.task)
 
+    @property
+    def device(self) -> str:
+        """The device of this task's part of a graph."""
+        return device_of(self.task, self.cluster)
+
     def plan(self, measured: Sequence[float] | None = None) -> Plan:
         """Returns the plan of the job's variables.
 
@@ -118,7 +123,7 @@ def build_step(prepared: Prepared, plan: Plan, topology: Topology = FLAT) -> Bui
         prepared.variables,
         plan,
         prepared.replica,
-        device_of(task, prepared.cluster),
+        prepared.device,
         prepared.towers,
     )
     gc_control.collect_if_disabled()  # the graphs of trace and check

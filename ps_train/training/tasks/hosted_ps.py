@@ -25,7 +25,6 @@ from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.presence import HEARTBEAT_SECS
 from ps_train.cluster.membership.telemetry import TelemetrySource
 from ps_train.cluster.sessions.server import start_server
-from ps_train.cluster.topology import Topology
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.variables.plan import Plan
@@ -43,7 +42,7 @@ class HostedPsDisplay(Display):
     def __init__(self) -> None:
         self._hosts: dict[str, str] = {}
 
-    def planned(self, plan: Plan, topology: Topology, cluster: Cluster) -> None:
+    def planned(self, plan: Plan, cluster: Cluster) -> None:
         """Knows the ps in the processes of workers."""
         hosts = enumerate(cluster.ps_tasks)
         self._hosts = {f"ps:{index}": str(host) for index, host in hosts if host.job_name != "ps"}

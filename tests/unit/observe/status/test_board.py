@@ -14,6 +14,7 @@ from ps_train.cluster.membership.records import TELEMETRY, TaskState
 from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import NO_LIMIT
 from ps_train.engine.variables.plan import VariableSpec, make_plan
+from ps_train.training.duties.rack_display import RackDisplay
 from tests.support.job_status import Liveness, board_of, counters_of, progress_of, step_time
 from tests.support.statuses import store_of, worker_status
 
@@ -55,9 +56,11 @@ def test_a_section_has_the_documented_keys(section):
 def test_the_bytes_between_racks_are_shown_where_the_racks_of_the_ps_are_known():
     board, racks = board_of(rack="x", update="sync"), {"worker:0": "x", "worker:1": "y"}
     plan = make_plan([VariableSpec("w", (1001, 10), "float32", 4)], 2)
-    board.planned(plan, Topology(("x", "y"), (("worker:0",), ("worker:1",)), racks))
+    (display,) = board.displays.of(RackDisplay)
+    display.found(Topology(("x", "y"), (("worker:0",), ("worker:1",)), racks), plan)
     assert board.status()["core"] is None
-    board.planned(plan, Topology(("x", "y"), (("worker:0",), ("worker:1",)), {**racks, "ps:0": "x", "ps:1": "x"}))
+    places = {**racks, "ps:0": "x", "ps:1": "x"}
+    display.found(Topology(("x", "y"), (("worker:0",), ("worker:1",)), places), plan)
     # Worker 1 pulls all 10,010 numbers from the other rack and pushes as many.
     assert board.status()["core"]["bytes_per_step"] == board.status()["core"]["flat_bytes_per_step"] == 2 * 4 * 10010
 

@@ -9,7 +9,6 @@ import pytest
 
 import ps_train
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import FLAT
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.config.validators import HEALTH_RULES, parse_limits
@@ -240,7 +239,7 @@ def test_limits_are_read_by_name():
 def test_the_cpu_of_a_process_that_computes_too_is_not_that_of_a_ps():
     assert "ps_cpu" in warned(with_ps(cpu=7.9))
     display = HostedPsDisplay()
-    display.planned(make_plan([], 2), FLAT, Cluster.of(job_of(ps_hosts=(), ps_on_workers=True)))
+    display.planned(make_plan([], 2), Cluster.of(job_of(ps_hosts=(), ps_on_workers=True)))
     every = findings(with_ps(cpu=7.9), job_of(), display.exempt)
     assert {each["state"] for each in every if each["rule"] == "ps_cpu"} == {"unknown"}
 

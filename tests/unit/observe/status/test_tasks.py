@@ -16,6 +16,7 @@ from ps_train.cluster.membership.succession import Aggregator, aggregator_key
 from ps_train.cluster.topology import Topology
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.tasks import TaskBoard
+from ps_train.training.duties.rack_display import RackDisplay
 from ps_train.training.tasks.displays import displays
 from tests.support.job_status import Liveness, job_of
 from tests.support.statuses import store_of, task_status, worker_status
@@ -134,7 +135,8 @@ def aggregator(index, is_ready=True, process="first"):
 
 def test_the_rack_and_the_aggregator_of_each_worker_are_shown(tasks):
     topology = Topology(("a", "b"), (("worker:0",), ("worker:1",)), {"worker:0": "a", "worker:1": "b"})
-    tasks.planned(make_plan([], 2), topology)
+    (racks,) = tasks._displays.of(RackDisplay)
+    racks.found(topology, make_plan([], 2))
     items = {aggregator_key("a"): aggregator(0).to_json(), aggregator_key("b"): aggregator(1).to_json()}
     tasks.read_records(0, {**store_of(worker_status(0), worker_status(1)), **items}, 0.0)
     found = tasks.workers(1.0)

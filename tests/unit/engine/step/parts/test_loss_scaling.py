@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.config.job import Job
 from ps_train.engine.step.backward import Computed
-from ps_train.engine.step.parts.loss_scaling import judged
+from ps_train.engine.step.parts.loss_scaling import FIRST, LossScale, judged
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE, after, finite_guard, skipping
-from ps_train.engine.variables.precision import FIRST, LossScale
 from ps_train.engine.variables.worker_state import OWN, collect_local_state
 
 INF, NAN = np.float32("inf"), np.float32("nan")

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.variables import precision
-from ps_train.engine.variables.precision import FIRST, LEAST, MOST, LossScale
+from ps_train.engine.step.parts import loss_scaling
+from ps_train.engine.step.parts.loss_scaling import FIRST, LEAST, MOST, LossScale
 from ps_train.engine.variables.worker_state import OWN, collect_local_state
 
 
@@ -33,7 +33,7 @@ class Steps:
 
 @pytest.fixture
 def steps(monkeypatch):
-    monkeypatch.setattr(precision, "GOOD_STEPS", 3)
+    monkeypatch.setattr(loss_scaling, "GOOD_STEPS", 3)
     with tf.Graph().as_default():
         yield Steps()
 
@@ -55,7 +55,7 @@ def test_the_scale_stays_within_its_limits(steps: Steps) -> None:
 
 
 def test_the_published_numbers_are_used() -> None:
-    assert (precision.GOOD_STEPS, FIRST) == (2000, 32768.0)
+    assert (loss_scaling.GOOD_STEPS, FIRST) == (2000, 32768.0)
 
 
 def test_the_variables_are_local_ones_of_the_worker() -> None:

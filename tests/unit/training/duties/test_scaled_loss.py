@@ -7,7 +7,7 @@ import logging
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.observe.progress.progress import LossScaleHook
+from ps_train.training.duties.scaled_loss import LossScaleHook
 
 
 def test_a_change_of_the_scale_is_logged_once(caplog) -> None:
