@@ -33,15 +33,15 @@ _SHORTEST_CALL = 4
 """Minimum number of steps that must fit into a call, for one to be prepared beside the step with the hooks."""
 _CALLS_TO_PAY = 20
 """Minimum number of calls of a length that must still be made, for its preparation to be worth its time."""
-_NODES_TO_PAY = 5
+_NODES_TO_PAY = 8
 """Number of nodes that take as long to prepare as one step gains by sharing a call, or by a call without the hooks.
 
 It is about 1.5 ms.  A number of nodes, and not a measured time: both times depend on the machine and its load in the
 same way, and replicas in lockstep, which wait for each other's preparation, all prepare at the same step.
 """
-_NODES_AT_ONCE = 3_000
+_NODES_AT_ONCE = 4_500
 """Maximum number of nodes of a call that is prepared as soon as steps are timed: it takes less than a second."""
-_MOST_NODES = 32_000
+_MOST_NODES = 48_000
 """Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""

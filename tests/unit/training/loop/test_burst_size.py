@@ -62,7 +62,7 @@ def test_lengths_of_calls() -> None:
     assert call_lengths(1) == [1]
     assert call_lengths(8) == [8, 4, 1]
     assert call_lengths(8, every=8) == [4, 1], "a burst of 8 ends with a step that runs alone"
-    assert [call_lengths(8, nodes=count) for count in (4_000, 4_001, 8_001)] == [[8, 4, 1], [4, 1], [1]]
+    assert [call_lengths(8, nodes=count) for count in (6_000, 6_001, 12_001)] == [[8, 4, 1], [4, 1], [1]]
 
 
 def length_of(rhythm: BurstScheduler, left: int = 50, step: int = 0) -> int:
@@ -115,11 +115,11 @@ def test_no_call_is_prepared_for_the_last_steps_of_a_job() -> None:
 
 def test_no_call_is_prepared_that_takes_longer_to_prepare_than_it_saves() -> None:
     def length(last_step: int, replicas: int = 1) -> int:
-        bursts = BurstScheduler(8, last_step=last_step, nodes=4000, replicas=replicas)
+        bursts = BurstScheduler(8, last_step=last_step, nodes=6000, replicas=replicas)
         return length_of(after(bursts, BURST_SECS / 100, bursts=200))
 
-    assert [length(8 * 800), length(8 * 800 - 1), length(4 * 800 - 1)] == [8, 4, 1]
-    assert length(8 * 800 * 3, replicas=3) == 8 and length(8 * 800 * 3 - 1, replicas=3) == 4
+    assert [length(8 * 750), length(8 * 750 - 1), length(4 * 750 - 1)] == [8, 4, 1]
+    assert length(8 * 750 * 3, replicas=3) == 8 and length(8 * 750 * 3 - 1, replicas=3) == 4
 
 
 def steps_before_the_first_call(nodes: int, longest: int = 8, step_secs: float = BURST_SECS / 100) -> int:
@@ -133,16 +133,16 @@ def steps_before_the_first_call(nodes: int, longest: int = 8, step_secs: float =
 
 
 def test_a_call_that_is_cheap_to_prepare_is_prepared_as_soon_as_steps_are_timed() -> None:
-    assert steps_before_the_first_call(nodes=3000 // 8) < 10
-    assert steps_before_the_first_call(nodes=3000, longest=1) < 10
+    assert steps_before_the_first_call(nodes=4500 // 8) < 10
+    assert steps_before_the_first_call(nodes=4500, longest=1) < 10
 
 
-@pytest.mark.parametrize("nodes, length", [(376, 8), (4000, 8), (7000, 4), (12_000, 1), (50_000, 1)])
+@pytest.mark.parametrize("nodes, length", [(563, 8), (6000, 8), (10_500, 4), (18_000, 1), (75_000, 1)])
 def test_training_waits_for_a_preparation_only_after_steps_that_would_have_saved_its_time(
     nodes: int, length: int
 ) -> None:
     made = steps_before_the_first_call(nodes)
-    assert steps_to_pay(length, nodes) == length * nodes / 5
+    assert steps_to_pay(length, nodes) == length * nodes / 8
     assert steps_to_pay(length, nodes) <= made < steps_to_pay(length, nodes) + 101, "a burst has at most 100 steps"
 
 
