@@ -87,6 +87,10 @@ class Topology:
         """Returns whether the racks of all ps are known."""
         return all(f"ps:{index}" in self.racks for index in range(num_ps))
 
+    def ps_for(self, placement: str, num_ps: int) -> Sequence[int]:
+        """Returns the ps that hold variables with this --ps_placement, of `num_ps`."""
+        return self.ps_of_largest(num_ps) if placement == "near" and not self.is_flat else range(num_ps)
+
     def ps_of_largest(self, num_ps: int) -> list[int]:
         """Returns the ps in the rack with the most workers, of the racks that have ps; the first rack of equal ones.
 

@@ -117,6 +117,12 @@ class Plan:
     slices: tuple[Slice, ...]
     weights: tuple[float, ...] = ()
 
+    def on(self, ps: Sequence[int], num_ps: int) -> Plan:
+        """Returns the plan with these ps of `num_ps` in the place of its own, in that order."""
+        if len(ps) == num_ps:
+            return self
+        return Plan(num_ps, tuple(dataclasses.replace(piece, ps=ps[piece.ps]) for piece in self.slices))
+
     def slices_on(self, ps: int) -> list[Slice]:
         """Returns the slices that the ps of this index holds."""
         return [piece for piece in self.slices if piece.ps == ps]
@@ -154,7 +160,6 @@ def make_plan(
     variables: Sequence[VariableSpec],
     num_ps: int,
     partition_bytes: int = PARTITION_BYTES,
-    only: Sequence[int] | None = None,
     weights: Sequence[float] = (),
 ) -> Plan:
     """Returns the plan for some variables.
@@ -166,12 +171,8 @@ def make_plan(
       variables: the variables to place, in any order.
       num_ps: number of ps.
       partition_bytes: a larger variable is cut even if the balance is good.
-      only: the ps that hold variables; None for all.
       weights: the share that each ps should hold, relative to the others; empty for even shares.
     """
-    if only is not None:
-        plan = make_plan(variables, len(only), partition_bytes, weights=[weights[ps] for ps in only] if weights else ())
-        return Plan(num_ps, tuple(dataclasses.replace(piece, ps=only[piece.ps]) for piece in plan.slices))
     variables = sorted(variables, key=lambda variable: variable.name)
     parts = {variable.name: 1 for variable in variables}
     for variable in variables:

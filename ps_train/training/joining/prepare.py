@@ -195,8 +195,8 @@ def check_memory(plan: Plan, cluster: Cluster, limit: float | None) -> None:
     Raises:
       ModelError: the variables need more.
     """
-    here = [ps for ps, address in enumerate(cluster.ps) if is_loopback(address.host)]
-    needed = sum(load for ps, load in enumerate(plan.bytes_per_ps()) if ps in here)
+    loads = zip(plan.bytes_per_ps(), cluster.ps, strict=True)
+    needed = sum(load for load, address in loads if is_loopback(address.host))
     if limit is None or needed <= limit:
         return
     sizes: dict[str, int] = {}
@@ -240,9 +240,8 @@ def _plan_of(
     measured: Sequence[float] | None = None,
 ) -> Plan:
     num_ps, weights = len(cluster.ps), parse_weights(job.ps_weights) if measured is None else measured
-    if job.ps_placement == "near" and not topology.is_flat:
-        return make_plan(specs, num_ps, only=topology.ps_of_largest(num_ps), weights=weights)
-    return make_plan(specs, num_ps, weights=weights)
+    ps = topology.ps_for(job.ps_placement, num_ps)
+    return make_plan(specs, len(ps), weights=[weights[index] for index in ps] if weights else ()).on(ps, num_ps)
 
 
 def check_as_chief(prepared: Prepared) -> None:
