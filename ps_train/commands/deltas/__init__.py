@@ -1,6 +1,6 @@
 """Deltas: what has changed between two checkpoints or exports, written and applied.
 
-The idea: the two verbs are one line each of `engine/checkpoint/deltas`, with a report.
+The idea: the two verbs are one line each of `saved/deltas`, with a report.
 
 Data structures: none of its own.
 
