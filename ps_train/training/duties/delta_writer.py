@@ -19,7 +19,7 @@ import time
 
 from ps_train.base import side_work
 from ps_train.base.children import NewProcess, start_text_child
-from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, SaveError, headline
+from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, SaveError, headline, is_config
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json
 
@@ -146,7 +146,7 @@ def _write(model_dir: str, every_secs: float, is_finishing: threading.Event) -> 
                 chain.close()
                 chain = None
             _say(f"they cannot be written ({headline(error)})")
-            if is_last and (isinstance(error, ConfigError) or time.monotonic() > last_try):
+            if is_last and (is_config(error) or time.monotonic() > last_try):
                 return EXIT_FAILED
             wait_secs = max(_POLL_SECS, every_secs)
         if is_last:
