@@ -63,6 +63,13 @@ class TrainingFields:
     learning_rate: float | None = job_field(
         None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True
     )
+    warmup_steps: int = job_field(
+        0,
+        "model",
+        "Global steps in which the learning rate grows evenly up to its value; 0: none.",
+        at_least(0),
+        shared=True,
+    )
 
     data_dir: str = job_field(
         "", "data", "Directory of the data files, for models that read files.", common=True, path=REMOTE
