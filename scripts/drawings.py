@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import html
 import pathlib
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 WIDTH = 400
@@ -52,10 +53,11 @@ class Drawing:
 
     Args:
       title: says in one sentence what the picture shows, for readers who do not see it.
+      width: in units, which are pixels if the picture has its full size.
     """
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self, title: str, width: int = WIDTH) -> None:
+        self._title, self._width = title, width
         self._parts: list[str] = []
         self._height = 0.0
 
@@ -99,7 +101,7 @@ class Drawing:
         height = self._height + 10
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">',
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {height:g}" role="img">',
                 f"<title>{html.escape(self._title)}</title>",
                 f"<style>{_STYLE}</style>",
                 '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
@@ -300,8 +302,77 @@ def racks() -> Drawing:
     return drawing
 
 
+_PROCESS = (
+    ("parse", "flags: *_fields.py", "refused pairs:", "config/refusals.py"),
+    ("check", "model, directory,", "port; without", "TensorFlow"),
+    ("import", "TensorFlow", "is imported", "once"),
+    ("run a role", "ps, worker, chief:", "training/duties/", "lists.py"),
+    ("exit", "a code, and the", "cause in one line", ""),
+)
+_WORDS = ("layout", "batches", "pull", "compute", "push", "update", "calls")
+_PARTS = DOCS.parent / "ps_train" / "engine" / "step" / "parts"
+
+
+def parts_of_words() -> dict[str, list[str]]:
+    """Returns for each word of a step the files of the parts that wrap it."""
+    found: dict[str, list[str]] = {word: [] for word in _WORDS}
+    for path in sorted(_PARTS.glob("*.py")):
+        for word in _WORDS if path.stem != "step_part" else ():
+            if re.search(rf"^    def {word}\(self, {word}:", path.read_text(), re.MULTILINE):
+                found[word].append(path.stem)
+    return found
+
+
+_DUTIES = (
+    ("a session opens", "first values, recovery,", "warm start, feeds,", "rounds, racks"),
+    ("the loop pauses", "saving, members,", "progress, event cuts,", "profiles"),
+    ("a session is lost", "saving, feeds;", "held residuals", "are parked"),
+    ("the job ends", "final evaluation,", "exports, deltas,", "trackers"),
+)
+
+
+def architecture() -> Drawing:
+    """Returns the picture of the developers' page: where a feature enters."""
+    drawing = Drawing("The life of a process, the way of a step, and the places where features enter them.", 800)
+
+    def row(y: float, title: str, note: str, boxes: Sequence[tuple[str, Sequence[str]]], height: float) -> None:
+        drawing.text(10, y, title, "bold")
+        drawing.text(790, y, note, "note", "end")
+        each = 800 / len(boxes)
+        for number, (kind, lines) in enumerate(boxes):
+            x = 10 + each * number
+            drawing.box(x, y + 10, each - 20, height, kind, *lines)
+            if number and kind != "done":
+                drawing.arrow((x - 18, y + 10 + height / 2), (x - 3, y + 10 + height / 2))
+
+    words = parts_of_words()
+    most = max(map(len, words.values()))
+    padded = [(word, *files, *[""] * (most - len(files))) for word, files in words.items()]
+    height = 18 * most + 32
+    row(20, "The life of a process", "", [("box", lines) for lines in _PROCESS], 84)
+    row(
+        150,
+        "The way of a step",
+        "parts: engine/step/parts/",
+        [("ps" if w[0] == "update" else "box", w) for w in padded],
+        height,
+    )
+    drawing.text(
+        10,
+        178 + height,
+        "Blue: on the ps, under its lock; the others are on the worker.  Below each word: the parts that change it.",
+        "note",
+    )
+    y = 216 + height
+    row(y, "Beside the steps", "duties: training/duties/", [("box", lines) for lines in _DUTIES], 84)
+    shown = ("status page", "/api/status", "Prometheus", "result.json")
+    row(y + 130, "What is shown", "displays: training/tasks/displays.py", [("done", (name,)) for name in shown], 30)
+    return drawing
+
+
 DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "cluster": cluster, "modes": modes, "save": save, "recovery": recovery, "delta": delta, "racks": racks,
+    "dev/architecture": architecture,
 }  # fmt: skip
 """Name of a file to the function that draws it."""
 
