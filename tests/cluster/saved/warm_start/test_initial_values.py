@@ -18,8 +18,8 @@ from ps_train.modeling.tables.row_order import positions_of
 from ps_train.saved.export.export import export
 from ps_train.saved.warm_start import writing
 from ps_train.training.tasks.evaluator import score
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 ROWS, DIMENSION = 600, 2
 PRE = np.arange(ROWS * DIMENSION, dtype=np.float32).reshape(ROWS, DIMENSION)

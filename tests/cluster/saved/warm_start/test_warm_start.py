@@ -26,8 +26,8 @@ from ps_train.saved.warm_start.choices import choose
 from ps_train.saved.warm_start.name_map import read_map
 from ps_train.saved.warm_start.source_checkpoint import open_source
 from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 DIMENSION = 3
 SLOTS = {

@@ -17,8 +17,8 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.training.joining import measured_weights
 from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights
 from ps_train.training.joining.prepare import Prepared, prepare
-from tests.support.models import Linear
-from tests.support.servers import POOL, Running
+from tests.support.clusters.servers import POOL, Running
+from tests.support.models.small import Linear
 
 SPEEDS = [90e6, 30e6]
 

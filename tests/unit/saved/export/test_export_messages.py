@@ -24,7 +24,7 @@ from ps_train.data.pipeline import DataSource
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.values import Writer
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(scope="module")
