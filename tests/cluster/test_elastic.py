@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.modes.quorum import JOINING, LEFT, MEMBER
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 RATE, BATCH, DECLARED = 0.05, 4, 2
 JOINER = DECLARED

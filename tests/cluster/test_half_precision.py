@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.support.models.small.dtypes import Averaging
 
 from ps_train.base.errors import ModelError
 from ps_train.engine.checkpoint import files
-from tests.support.cluster import InProcessCluster
-from tests.support.dtypes import Averaging
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 DTYPES = ["float16", "bfloat16", "float64"]

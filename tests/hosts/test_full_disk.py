@@ -11,7 +11,7 @@ from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.hosts.host import Host, Network
 from tests.hosts.job import DONE_SECS, MODES, Job
 from tests.support.long import long
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 every_mode = pytest.mark.parametrize("update", [long(mode) for mode in MODES])
 

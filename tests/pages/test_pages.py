@@ -17,7 +17,7 @@ import pytest
 
 from tests.pages.blocks import LANGUAGES, Block, blocks_of, missing_lines
 from tests.pages.commands import missing_names, problems_of
-from tests.support.processes import ROOT, Processes
+from tests.support.machine.processes import ROOT, Processes
 
 PAGES = {
     str(page.relative_to(ROOT)): blocks_of(page.read_text())

@@ -8,12 +8,12 @@ import signal
 
 import pytest
 
-from benchmarks.processes import free_ports
-from tests.support.processes import ROOT
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 
-SCRIPT = str(pathlib.Path(ROOT) / "tests" / "support" / "scripts" / "sync_means.py")
+SCRIPT = str(pathlib.Path(ROOT) / "tests" / "support" / "compat" / "scripts" / "sync_means.py")
 
 
 def arguments_of(num_workers, last, ending, *rest):

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine.processes import Process, Processes, eventually
 
-COUNTING = ("--model=tests.support.models:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")
+COUNTING = ("--model=tests.support.models.small:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")
 
 
 @pytest.fixture

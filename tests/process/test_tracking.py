@@ -27,7 +27,8 @@ import pytest
 import tensorflow.compat.v1 as v1
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from tests.support.processes import Process, Processes, eventually, free_ports
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, eventually
 
 SERVER = os.environ.get("PS_TRAIN_TEST_MLFLOW") or shutil.which("mlflow")
 needs_mlflow = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow-skinny is not installed")
@@ -44,7 +45,7 @@ KEY = "0" * 40
 NET = """
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models import Linear
+from tests.support.models.small.small import Linear
 
 class Net(Linear):
     def metrics(self, outputs, labels):

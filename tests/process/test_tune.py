@@ -13,7 +13,9 @@ import time
 
 import pytest
 
-from tests.support.processes import Process, Processes, eventually, free_ports, is_alive
+from tests.support.machine.ports import free_ports
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import Process, Processes, eventually
 
 pytest.importorskip("optuna")
 pytest.importorskip("plotly")

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.embeddings import positions_of
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 MODEL = """
 import numpy as np

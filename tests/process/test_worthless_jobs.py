@@ -6,14 +6,14 @@ import json
 import time
 
 import pytest
+from tests.support.models.small.small import Linear
 
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import Process, Processes
+from tests.support.machine.processes import Process, Processes
 
 
 def run(processes: Processes, train: str, test: str, *flags: str) -> Process:
-    data = ("--model=tests.support.bad_data:Data", f"--model_arg=train={train}", f"--model_arg=test={test}")
+    data = ("--model=tests.support.data.bad:Data", f"--model_arg=train={train}", f"--model_arg=test={test}")
     model_dir = f"--model_dir={processes.directory}/model"
     return processes.run(*data, "--num_workers=1", "--max_steps=50", "--finish_timeout_secs=1", model_dir, *flags)
 

@@ -6,6 +6,7 @@ import pathlib
 import threading
 
 import pytest
+from tests.support.models.small.small import Linear
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
@@ -13,8 +14,7 @@ from ps_train.cluster.sessions.abandonable import run_abandonable
 from ps_train.cluster.sessions.calls import LostConnectionError, RepeatingSession, SessionGroup
 from ps_train.cluster.sessions.server import session_config
 from ps_train.config.job import Task
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
 
 
 @pytest.fixture(autouse=True)

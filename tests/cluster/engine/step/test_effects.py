@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tests.support.models.small.small import Linear
 
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
 
 RUN, STEPS = 8, 40
 

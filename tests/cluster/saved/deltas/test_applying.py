@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.support.models.small.vocabularies import Visits
 
 from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
@@ -16,9 +17,8 @@ from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.vocabularies import Visits
 
 
 def assert_same(one: str, other: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tests.support.models.small.small import Linear
 
 from ps_train import Arrays, embeddings
 from ps_train.base.errors import ModelError
@@ -18,8 +19,7 @@ from ps_train.modeling.tables.row_order import positions_of
 from ps_train.saved.export.export import export
 from ps_train.saved.warm_start import writing
 from ps_train.training.tasks.evaluator import score
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
 
 ROWS, DIMENSION = 600, 2
 PRE = np.arange(ROWS * DIMENSION, dtype=np.float32).reshape(ROWS, DIMENSION)

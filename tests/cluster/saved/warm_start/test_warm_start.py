@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tests.support.models.small.small import Linear
 
 from ps_train import Arrays, embeddings
 from ps_train.base.errors import ConfigError
@@ -26,8 +27,7 @@ from ps_train.saved.warm_start.choices import choose
 from ps_train.saved.warm_start.name_map import read_map
 from ps_train.saved.warm_start.source_checkpoint import open_source
 from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
 
 DIMENSION = 3
 SLOTS = {

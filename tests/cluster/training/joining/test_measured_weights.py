@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
+from tests.support.models.small.small import Linear
 
 from ps_train.base.errors import RefusedError
 from ps_train.cluster.membership import records
@@ -17,8 +18,7 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.training.joining import measured_weights
 from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights
 from ps_train.training.joining.prepare import Prepared, prepare
-from tests.support.models import Linear
-from tests.support.servers import POOL, Running
+from tests.support.clusters.servers import POOL, Running
 
 SPEEDS = [90e6, 30e6]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import tensorflow as tf
+from tests.support.models.small.small import Linear
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
@@ -16,11 +17,10 @@ from ps_train.cluster.sessions.server import own_config, session_config
 from ps_train.config.job import Task
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from tests.support.cluster import InProcessCluster
-from tests.support.loops import LoopSession, pace_for
-from tests.support.models import Linear
-from tests.support.processes import eventually
-from tests.support.servers import POOL
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import LoopSession, pace_for
+from tests.support.clusters.servers import POOL
+from tests.support.machine.processes import eventually
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
-from tests.support.statuses import worker_status
+from tests.support.status.tasks import worker_status
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
 

@@ -16,7 +16,7 @@ from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
-from tests.support.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
+from tests.support.compat.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
 
 
 def test_point_43_a_model_fn_is_checked_at_construction(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.compat.tf1 import legacy
 from ps_train.compat.tf1.contrib import make_contrib
-from tests.support.tf1_refusals import refused
+from tests.support.compat.tf1_refusals import refused
 
 CONTRIB = make_contrib(lambda: None)
 

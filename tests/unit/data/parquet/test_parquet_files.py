@@ -15,8 +15,8 @@ from ps_train.data.data_shard import DataShard
 from ps_train.data.parquet import parquet_files, reading
 from ps_train.data.pipeline import evaluation_batches, training_batches
 from ps_train.data.stream import data_error
-from tests.support.batches import labels_of, labels_of_shards
-from tests.support.rows import table, write_rows
+from tests.support.data.batches import labels_of, labels_of_shards
+from tests.support.data.rows import table, write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

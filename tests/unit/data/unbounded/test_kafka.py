@@ -11,12 +11,12 @@ import pytest
 from ps_train import ConfigError, DataError, Kafka
 from ps_train.base.errors import UnreachableError
 from ps_train.data.unbounded import kafka
-from tests.support.processes import eventually
-from tests.support.unbounded import parse
+from tests.support.data.unbounded import parse
+from tests.support.machine.processes import eventually
 
 pytest.importorskip("confluent_kafka")
 
-from tests.support.kafka import Brokers
+from tests.support.data.kafka import Brokers
 
 
 @pytest.fixture(scope="module")

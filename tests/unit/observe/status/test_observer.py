@@ -17,8 +17,8 @@ from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.observer import JobObserver
 from ps_train.training.tasks.displays import displays
-from tests.support.job_status import counters_of, job_of, progress_of
-from tests.support.statuses import store_of, worker_status
+from tests.support.status.job import counters_of, job_of, progress_of
+from tests.support.status.tasks import store_of, worker_status
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.observe.tracking.tracked_run import TrackedRun
 from ps_train.observe.tracking.tracking import Findings, RefusedRunError, Tracking
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 class FakeTracker:

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tests.support.models.small.small import Linear
 
 from ps_train.data.pipeline import DataSource
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.values import Writer
-from tests.support.models import Linear
 
 
 @pytest.fixture(scope="module")

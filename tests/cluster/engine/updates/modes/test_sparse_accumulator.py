@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.support.models.small.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
 
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.processes import eventually
-from tests.support.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
+from tests.support.machine.processes import eventually
 
 RATE = 0.05
 
