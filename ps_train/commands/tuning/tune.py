@@ -125,7 +125,7 @@ def _parser() -> CommandParser:
     add("--study_dir", default="", metavar="DIR", help="directory of the study and its jobs [runs/MODEL-tune]")
     add("--storage", default="", metavar="URL", help="Optuna's storage [sqlite:///DIR/study.db]")
     add("--study", default="", metavar="NAME", help="name of the study in the storage [the last part of DIR]")
-    parser.epilog = "All other flags are those of the jobs: python -m ps_train --help."
+    parser.epilog = "All flags of the jobs are possible too: python -m ps_train --help."
     return parser
 
 
@@ -206,7 +206,7 @@ def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Spac
     if task.job_name != "local":
         raise ConfigError(
             f"this process is {flags.with_task(task)} of a cluster, but tune starts whole jobs: leave the task out, "
-            "with --cluster_from=none that of the environment too; machines share a study through --storage."
+            "with --cluster_from=none if the environment names it; machines share a study through --storage."
         )
     for name in OF_ONE_RUN:
         if name in parsed.given:

@@ -238,9 +238,9 @@ class Kafka(UnboundedSource):
         if not self._skip_lost:
             raise DataError(
                 f"{place} the earliest that is there is {low}: {low - wanted} offsets have been deleted (retention); "
-                "use Kafka(..., skip_lost=True) to go on without them, or another --model_dir."
+                "use Kafka(..., skip_lost=True) to continue without them, or another --model_dir."
             )
-        log.warning("%s %d offsets have been deleted (retention); going on at %d", place, low - wanted, low)
+        log.warning("%s %d offsets have been deleted (retention); continuing at %d", place, low - wanted, low)
         held.append(Row(None, wanted, low))
         self._call(lambda client: client.incremental_unassign([self._place(partition)]))
         self._call(lambda client: client.incremental_assign([self._place(partition, low)]))

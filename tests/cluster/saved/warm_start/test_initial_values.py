@@ -158,7 +158,7 @@ def test_a_restored_table_keeps_its_rows(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("source", "declaration", "text"),
     [
-        (PRE[:5], {}, r"table t begins with given values of shape \(5, 2\): give \(7, 2\), of which row i is"),
+        (PRE[:5], {}, r"table t begins with given values of shape \(5, 2\): give \(7, 2\), where row i is"),
         (PRE[:7].T, {}, r"of shape \(2, 7\): give \(7, 2\)"),
         (v1.constant_initializer(PRE[:5]), {}, r"of shape \(5, 2\): give \(7, 2\)"),
         (PRE[:7], {"oov": "default"}, r"of shape \(7, 2\): give \(8, 2\), .* default row"),

@@ -121,7 +121,7 @@ def test_deleted_messages_end_the_job_unless_it_may_go_on_without_them(brokers, 
             rows_of(source, 1, 7)
         return
     assert rows_of(source, 1, 7)[0] == (None, 7, 9, b"", 0)
-    assert "2 offsets have been deleted (retention); going on at 9" in caplog.text
+    assert "2 offsets have been deleted (retention); continuing at 9" in caplog.text
 
 
 def test_an_unknown_topic_is_refused_with_names_like_it(brokers, topic_of):
