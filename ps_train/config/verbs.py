@@ -17,11 +17,13 @@ class Verb(NamedTuple):
 
     Attributes:
       about: what it does, for the help.
+      page: page of the documents, and its heading, that explain it.
       module: name of the module that has it.
       function: name of the function that runs it, in the module.
     """
 
     about: str
+    page: str
     module: str
     function: str
 
@@ -33,27 +35,55 @@ class Verb(NamedTuple):
 
 VERBS = {
     "apply": Verb(
-        "makes the next checkpoint or export of a base and its deltas", "ps_train.commands.deltas.delta", "apply"
+        "makes the next checkpoint or export of a base and its deltas",
+        "serve#deltas",
+        "ps_train.commands.deltas.delta",
+        "apply",
     ),
-    "compare": Verb("compares two exported models on the same rows", "ps_train.commands.scoring.compare", "compare"),
+    "compare": Verb(
+        "compares two exported models on the same rows",
+        "serve#compare-two-models",
+        "ps_train.commands.scoring.compare",
+        "compare",
+    ),
     "delta": Verb(
-        "writes what has changed between two checkpoints or exports", "ps_train.commands.deltas.delta", "delta"
+        "writes what has changed between two checkpoints or exports",
+        "serve#deltas",
+        "ps_train.commands.deltas.delta",
+        "delta",
     ),
     "doctor": Verb(
         "checks this host, and the way to the others, before a job is started",
+        "troubleshoot#it-does-not-start",
         "ps_train.commands.doctor.doctor",
         "run",
     ),
-    "firewall": Verb("closes the ports of a job to other hosts", "ps_train.commands.firewall.firewall", "main"),
-    "launch": Verb("starts all tasks of a job on several hosts, over ssh", "ps_train.commands.launch.launch", "main"),
+    "firewall": Verb(
+        "closes the ports of a job to other hosts", "SECURITY#firewall", "ps_train.commands.firewall.firewall", "main"
+    ),
+    "launch": Verb(
+        "starts all tasks of a job on several hosts, over ssh",
+        "hosts#over-ssh",
+        "ps_train.commands.launch.launch",
+        "main",
+    ),
     "predict": Verb(
-        "predicts for the rows of files with an exported model", "ps_train.commands.scoring.predict", "predict"
+        "predicts for the rows of files with an exported model",
+        "serve#score-files",
+        "ps_train.commands.scoring.predict",
+        "predict",
     ),
     "run": Verb(
         "runs a TensorFlow 1 script, as one task or as all tasks of a cluster",
+        "migrate#from-raw-tftrain-scripts",
         "ps_train.compat.scripts.run",
         "main",
     ),
-    "tune": Verb("searches for the best flags of a job, with whole jobs", "ps_train.commands.tuning.tune", "tune"),
+    "tune": Verb(
+        "searches for the best flags of a job, with whole jobs",
+        "search#the-space",
+        "ps_train.commands.tuning.tune",
+        "tune",
+    ),
 }
 """Name to verb; a verb's module is imported when the verb is used."""
