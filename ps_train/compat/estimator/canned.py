@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.extras import install
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec import export_outputs
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
@@ -132,7 +133,7 @@ def missing_for(name: str) -> str:
     missing = missing_package()
     return missing and (
         f"{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
-        "pip install 'ps_train[estimator]', or write a model_fn."
+        f"{install('estimator')}, or write a model_fn."
     )
 
 

@@ -170,7 +170,7 @@ def test_times_are_milliseconds():
 
 def test_a_missing_client_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ps_train\[kafka\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[kafka\]'"):
         Kafka("x", "y", parse)
 
 

@@ -45,7 +45,7 @@ def test_a_call_from_python_gets_arguments_in_the_place_of_flags() -> None:
 def test_tensorboard_is_recommended_with_its_installation_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "is_installed", lambda name: name != "tensorboard")
     _, look, _ = advice("/m", "", 200)
-    assert look == "to look:   pip install '.[tensorboard]' in the clone of ps_train, then tensorboard --logdir=/m"
+    assert look == "to look:   pip install '.[tensorboard]' in a clone of ps_train, then tensorboard --logdir=/m"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")

@@ -1,6 +1,6 @@
 """A whole SavedModel in TensorFlow Serving's layout answers the messages of tensorflow-serving-api.
 
-The package is an extra (`pip install 'ps_train[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
+The package is an extra (`pip install '.[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
 PATH.
 """
 
