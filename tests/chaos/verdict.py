@@ -23,11 +23,11 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 import tensorflow as tf
-from tests.support.models.small.stormy import HOT
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.chaos.storm import EPOCHS
 from tests.support.machine.processes import Process, Processes
+from tests.support.models.stormy import HOT
 
 LATE = (
     "waiting for ps:",

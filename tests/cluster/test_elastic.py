@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.modes.quorum import JOINING, LEFT, MEMBER
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH, DECLARED = 0.05, 4, 2
 JOINER = DECLARED

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 RATE = 0.1
 

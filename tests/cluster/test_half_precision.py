@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.dtypes import Averaging
 
 from ps_train.base.errors import ModelError
 from ps_train.engine.checkpoint import files
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.dtypes import Averaging
 
 DTYPES = ["float16", "bfloat16", "float64"]
 BATCH, WORKERS = 512, 3

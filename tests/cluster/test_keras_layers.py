@@ -7,13 +7,13 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.of_users import UserModel, check_export, check_scores, check_training
 
 from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.of_users import UserModel, check_export, check_scores, check_training
 
 
 def named_layers(x):

@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import make_optimizer
@@ -15,6 +14,7 @@ from ps_train.training.loop.loop import LoopExit
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 MODES = {
     "async": {"update": "async"},

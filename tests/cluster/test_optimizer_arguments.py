@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train.config.optimizer_arguments import ADAGRAD_START
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 RATE, STEPS = 0.05, 6
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.tables import Bags
 
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.tables import Bags
 
 EDGE = re.compile(r"from (\S*?)/device\S* to (\S*?)/device")
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.tables import (
+
+from ps_train.data.pipeline import DataSource
+from ps_train.engine.variables import initialization
+from ps_train.modeling.model import make_optimizer
+from ps_train.training.tasks.evaluator import score
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.long import long
+from tests.support.models.tables import (
     COMBINERS,
     DIMENSION,
     MISSING,
@@ -19,13 +26,6 @@ from tests.support.models.small.tables import (
     PlainBags,
     gradients_of_bags,
 )
-
-from ps_train.data.pipeline import DataSource
-from ps_train.engine.variables import initialization
-from ps_train.modeling.model import make_optimizer
-from ps_train.training.tasks.evaluator import score
-from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
-from tests.support.long import long
 
 QUICK = ("adagrad", "lazy_adam")
 """Of the optimizers, those that are not among the long cases."""

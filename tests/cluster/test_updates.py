@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.models.small.small import Linear
 
 from ps_train.models.digits import Digits
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.data.recording import Recording, used
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 

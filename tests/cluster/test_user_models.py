@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.of_users import UserModel, check_export, check_scores, check_training, trained
 
 from tests.support.long import long
+from tests.support.models.of_users import UserModel, check_export, check_scores, check_training, trained
 
 
 def weights(name="w", shape=(4, 1), **options):

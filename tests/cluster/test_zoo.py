@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.zoo import ZOO
 
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
+from tests.support.models.zoo import ZOO
 from tests.support.models.zoo.random import RANDOM, SIZE, Random
 from tests.support.models.zoo.shape import RATE, Shape
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import small
 
 from ps_train.base.console import PROGRESS_BEGINS
 from tests.support.machine import tls_probe
 from tests.support.machine.fork_server import ROOT
 from tests.support.machine.net_hosts import NetHosts, missing, net_hosts, wait_for_port
 from tests.support.machine.processes import Process, Processes, eventually
+from tests.support.models.small import small
 
 WHY_NOT = missing("stunnel", "openssl", "tcpdump", "nft", "ss")
 pytestmark = [

@@ -38,7 +38,7 @@ def until_full(job: Job) -> None:
     job.start_all()
     eventually(lambda: len(checkpoints_in(str(host.disk / "model"))) >= 2, 120, "the second checkpoint")
     job.strike(fill, host)
-    job.chief.wait_for("training goes on, the last checkpoint is that of step", 60)
+    job.chief.wait_for("training continues, the last checkpoint is of step", 60)
     check_all_whole(host)
     job.goes_on("the chief's disk is full; ten steps after the first checkpoint that failed")
 

@@ -109,7 +109,7 @@ def test_a_model_that_is_lost_comes_from_the_checkpoint_with_a_warning(processes
     assert second.wait(10) == 0
     weights, step, _ = result(worker)
     assert step == 200 and weights == [200.0]
-    assert "a ps has lost the model; training goes on from global step" in worker.output
+    assert "a ps has lost the model; training continues from global step" in worker.output
 
 
 @pytest.mark.long

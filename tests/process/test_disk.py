@@ -55,7 +55,7 @@ def test_on_a_full_disk_training_goes_on_and_saves_again_when_there_is_room(
                 file.flush()
     except OSError:
         pass
-    goes_on(run, "training goes on, the last checkpoint is that of step")
+    goes_on(run, "training continues, the last checkpoint is of step")
     assert "could not be written" in run.output
     newest = checkpoints_in(str(small_disk))[0]
     assert whole(newest[1]), "what was there before is as it was"

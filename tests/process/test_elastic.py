@@ -42,12 +42,12 @@ def test_an_undeclared_worker_takes_part_and_leaves_and_every_update_is_made_onc
     (ps,), (chief, worker) = cluster.start_all()
     late = join(cluster)
     chief.wait_for(f"worker:{LATE} on {socket.gethostname()}, pid {late.pid} has joined", 40)
-    assert "training goes on with 3 workers" in chief.output
+    assert "training continues with 3 workers" in chief.output
     late.wait_for("first step at global step", 40)
     late.send(signal.SIGTERM)
     assert late.wait(20) == 0, late.output
     assert "it leaves the job (elastic)" in late.output
-    chief.wait_for(f"pid {late.pid} has left; training goes on with 2 workers", 20)
+    chief.wait_for(f"pid {late.pid} has left; training continues with 2 workers", 20)
     for process in (chief, worker, ps):
         assert process.wait(60) == 0, process.output
     saved = tf.train.load_checkpoint(str(cluster.model_dir))

@@ -15,7 +15,7 @@ from tests.support.machine.processes import Processes
 MODEL = """
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
-    from tests.support.models.small.small import Linear
+    from tests.support.models.small import Linear
     class Net(Linear):
         def forward(self, features, training):
             outputs = super().forward(features, training)

@@ -7,10 +7,10 @@ import signal
 
 import numpy as np
 import pytest
-from tests.support.models.small.small import Divided
 
 from tests.support.long import long
 from tests.support.machine.processes import Processes, TestCluster
+from tests.support.models.small import Divided
 
 MEAN_SQUARE = float(np.mean(np.arange(5000.0) ** 2))
 

@@ -13,7 +13,7 @@ from tests.support.long import long
 from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 ENDLESS = "--max_steps=100000000"
-MODES = {"sync": "the quorum is now 1 of 2 workers", "bounded": "training goes on with 1 of 2 workers"}
+MODES = {"sync": "the quorum is now 1 of 2 workers", "bounded": "training continues with 1 of 2 workers"}
 
 waiting_modes = pytest.mark.parametrize("update", ["sync", long("bounded")])
 

@@ -50,7 +50,7 @@ def model(processes: Processes) -> str:
     """The path of a model of the user's, which raises in the method that --model_arg=raises names."""
     source = """
         import tensorflow as tf
-        from tests.support.models.small.small import Linear
+        from tests.support.models.small import Linear
         def deeper(name, raises):
             if name == raises:
                 raise KeyError(f"mine in {name}")
@@ -153,7 +153,7 @@ def test_a_worker_in_its_own_terminal_says_joined_training_and_done(processes: P
     assert chief.lines[-5:] == [
         f"checkpoint {cluster.model_dir}/model.ckpt-40",
         f"exported {processes.directory}/e/1",
-        f"to go on:  the same command with --model_dir={cluster.model_dir} and --max_steps above 40",
+        f"to resume: the same command with --model_dir={cluster.model_dir} and --max_steps above 40",
         f"to look:   tensorboard --logdir={cluster.model_dir}",
         f"to serve:  tensorflow_model_server --model_base_path={processes.directory}/e",
     ]

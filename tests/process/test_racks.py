@@ -76,7 +76,7 @@ def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: P
         workers[other].send(signal.SIGKILL)
         chief.wait_for("the quorum is now 2 of 4 workers", 40)
     else:
-        taken = f"worker:{other} adds up the gradients of rack b now, in the place of worker:{index}"
+        taken = f"worker:{other} adds up the gradients of rack b now, instead of worker:{index}"
         workers[other].wait_for(taken, HEARTBEAT_SECS + LOAD_SECS)
     goes_on(chief)
     if victim == "stopped":

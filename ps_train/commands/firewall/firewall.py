@@ -77,7 +77,7 @@ class RuleSource:
         self._warned: set[str] = set()
         task = self._parsed.task
         if not any(getattr(self._parsed.job, name) for name in HOST_LISTS):
-            raise ConfigError("the job has no host lists: give those of its tasks, --ps_hosts and --worker_hosts.")
+            raise ConfigError("the job has no host lists: give --ps_hosts and --worker_hosts.")
         if task.job_name == "evaluator":
             raise ConfigError("an evaluator opens no port: its host needs no rules.")
         self.task: Task | None = None if task.job_name == "local" else with_task(task)
@@ -283,5 +283,5 @@ def command_line() -> CommandParser:
     networks: Any = {"action": "append", "default": [], "may_be_empty": True}  # the check of a network refuses that
     add("--admit", **networks, help="NETWORK,... that is admitted too; for elastic workers")
     add("--admit_status", **networks, help="NETWORK,... that may see the status page and the health of tasks")
-    parser.epilog = "All other flags are those of the job: python -m ps_train --help."
+    parser.epilog = "All flags of the job are possible too: python -m ps_train --help."
     return parser

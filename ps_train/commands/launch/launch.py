@@ -163,7 +163,7 @@ def command_line() -> CommandParser:
         help="a host without a sign of life from here for so long ends its tasks [30]",
     )
     add("--dry_run", action="store_true", help="prints the commands, and starts nothing")
-    parser.epilog = "All other flags, and those after --, are those of the job: python -m ps_train --help."
+    parser.epilog = "All flags of the job are possible too, also after --: python -m ps_train --help."
     return parser
 
 

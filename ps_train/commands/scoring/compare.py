@@ -132,7 +132,7 @@ def _output(path: str, outputs: Sequence[str], chosen: str) -> str:
     for name in usual:
         if name in outputs:
             return name
-    raise ConfigError(f"{path} has the outputs {', '.join(outputs)}: choose that of the probabilities by --output.")
+    raise ConfigError(f"{path} has the outputs {', '.join(outputs)}: name the probabilities by --output.")
 
 
 def _labels(name: str, values: Sequence[Any]) -> Any:

@@ -125,7 +125,7 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     with ScoringProgress.of(plan, scoring) as progress:
         parts = progress.open_parts()
         if len(parts) < scoring.data.parts:
-            console.line(f"going on: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")
+            console.line(f"resuming: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")
         workers = min(given.num_workers, len(parts))
         if workers > 1:
             scoring.close()
@@ -155,7 +155,9 @@ def _in_processes(plan: Any, parts: Sequence[int], workers: int) -> None:
             for future in futures:
                 future.result()
         except BrokenProcessPool:
-            raise TrainingError("a process of --num_workers has ended: the same command goes on.") from None
+            raise TrainingError(
+                "a process of --num_workers has ended: start the same command again to resume."
+            ) from None
         finally:
             for future in futures:
                 future.cancel()

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import tensorflow as tf
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import Counted
 
 from ps_train.base.tcp_connections import shut_down_incoming
 from ps_train.cluster.membership.kv_store import KeyValueStore
@@ -26,6 +24,8 @@ from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.clusters.servers import POOL
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
+from tests.support.models.tables import Counted
 
 MODES = {
     "async": {"update": "async"},

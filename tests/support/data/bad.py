@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.data.data_shard import DataShard
 from ps_train.data.stream import RandomAccessChunks, Stream
+from tests.support.models.small import Linear
 
 
 class Nothing(Stream):

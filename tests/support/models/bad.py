@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays
+from tests.support.models.small import Linear
 
 
 class MetricsOfNumbers(Linear):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import MISSING, ROWS, Bags
 
 from examples.recipes import batch_norm
 from ps_train import Arrays, Model, embeddings
 from ps_train.models.layers import dense, perceptron
+from tests.support.models.small import Linear
+from tests.support.models.tables import MISSING, ROWS, Bags
 
 
 class Flat(Linear):

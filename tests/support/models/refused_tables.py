@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays, embeddings
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 
 class Table(Linear):

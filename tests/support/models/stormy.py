@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import paced
 
 from ps_train import Arrays, Model, embeddings
 from tests.support.data.recording import Ones
+from tests.support.models.small import paced
 
 HOT = 8
 """Rows of the table that every example looks up."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays, embeddings
 from ps_train.config.optimizer_arguments import ARGUMENTS
 from ps_train.modeling.tables.row_order import positions_of
+from tests.support.models.small import Linear
 
 ROWS, DIMENSION, COMBINERS = 40, 3, ("sum", "mean", "sqrtn")
 MISSING = -1

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
+
+from tests.support.models.small import Linear
 
 
 def after(values, secs):

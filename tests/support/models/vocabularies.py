@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import NumpyRule
 
 from ps_train import Arrays, embeddings
+from tests.support.models.small import Linear
+from tests.support.models.tables import NumpyRule
 
 DIMENSION = 3
 DIRECTION = np.array([1.0, -0.5, 0.25], np.float32)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.dtypes import values_cast_to
 
 from ps_train import Arrays, ModelError
 from ps_train.models import cifar10
 from ps_train.models.cifar10 import ConvNet, ResNet20
 from ps_train.models.images import AugmentedImages, synthetic_shapes
+from tests.support.models.dtypes import values_cast_to
 
 KINDS = [ConvNet, ResNet20]
 

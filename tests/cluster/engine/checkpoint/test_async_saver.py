@@ -9,7 +9,6 @@ import time
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Counting
 
 from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint.files import checkpoints_in
@@ -18,6 +17,7 @@ from tests.support.clusters.cluster import InProcessCluster
 from tests.support.clusters.loops import training
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

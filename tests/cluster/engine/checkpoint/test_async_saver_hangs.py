@@ -6,7 +6,6 @@ import pathlib
 import threading
 
 import pytest
-from tests.support.models.small.small import Linear
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
@@ -15,6 +14,7 @@ from ps_train.cluster.sessions.calls import LostConnectionError, RepeatingSessio
 from ps_train.cluster.sessions.server import session_config
 from ps_train.config.job import Task
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(autouse=True)

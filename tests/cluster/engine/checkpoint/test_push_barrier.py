@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Counting
 
 from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint import push_barrier
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

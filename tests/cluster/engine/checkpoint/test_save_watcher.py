@@ -9,13 +9,13 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.support.models.small.small import Counting
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Counting
 
 
 @contextlib.contextmanager

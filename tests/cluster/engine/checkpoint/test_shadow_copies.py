@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
-from tests.support.models.small.small import Counting
-
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

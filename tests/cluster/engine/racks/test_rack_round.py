@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays
 from ps_train.engine.step.parts.rack import Rack
@@ -16,6 +15,7 @@ from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH = 0.05, 4
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 RUN, STEPS = 8, 40
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays, metrics
 from ps_train.data.data_shard import DataShard
@@ -20,6 +19,7 @@ from ps_train.models.digits import Digits
 from ps_train.training.joining.model_check import check_metrics
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 
 class Clicks(WideAndDeep):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.tables import Counted
 
 from ps_train import embeddings
 from ps_train.modeling.tables.row_order import positions_of
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.tables import Counted
 
 COUNT, BATCH, LONGEST = Counted.count, 4, 5
 

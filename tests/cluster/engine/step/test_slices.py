@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Divided, UsesAnotherTensor
 
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.slice_names import split_slices
@@ -16,6 +15,7 @@ from ps_train.engine.step.evaluation import find_slices, metric_values, run_batc
 from ps_train.engine.step.slices import Slices, count_values, slice_keys
 from ps_train.modeling.ranking import Ranked
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Divided, UsesAnotherTensor
 
 
 def expected(model: Divided, of_slice: np.ndarray) -> dict[str, float]:

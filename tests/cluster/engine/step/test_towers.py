@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import Bags, PlainBags
-from tests.support.models.small.vocabularies import Visits
-from tests.support.models.small.zoo import ZOO
 
 from ps_train.base.errors import ConfigError
 from ps_train.modeling.model import Model, make_optimizer
@@ -26,6 +22,10 @@ from tests.cluster.test_zoo import control_flow_of
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.data.recording import Recording
 from tests.support.long import long
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags, PlainBags
+from tests.support.models.vocabularies import Visits
+from tests.support.models.zoo import ZOO
 from tests.support.models.zoo.random import Random, node
 from tests.support.models.zoo.shape import Shape
 

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import Bags
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train import Arrays
 from ps_train.modeling.model import Model, make_optimizer
@@ -22,6 +19,9 @@ from tests.cluster.test_modes import MODES, every_mode
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
+from tests.support.models.vocabularies import Visits
 
 RUN = 5
 every_mode_of_one = pytest.mark.parametrize(

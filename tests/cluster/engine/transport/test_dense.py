@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.modeling.model import Model
 from ps_train.models.layers import dense
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 
 class Deep(Linear):

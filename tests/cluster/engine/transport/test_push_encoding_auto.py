@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.tables import Bags
 
 from ps_train.engine.step.parts.following import FollowingPart
 from tests.support.clusters.coded import Fixed, cluster_of, finish, values_of
 from tests.support.long import long
+from tests.support.models.tables import Bags
 
 NUMBERS = (0, 1, 2, 2, 0, 0, 1)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 from ps_train import embeddings
 from ps_train.base.errors import ModelError
@@ -16,6 +15,7 @@ from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
 from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
+from tests.support.models.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 RATE = 0.05
 OPTIMIZERS = [long("sgd"), long("momentum"), "adagrad", long("ftrl"), long("lazy_adam"), long("rowwise_adagrad")]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.vocabularies import DIMENSION, Visits, book
 
 from ps_train.data.pipeline import DataSource, derived_seed
 from ps_train.engine.run_directory.checkpoint_contents import CheckpointValues
@@ -20,6 +19,7 @@ from tests.support.clusters.cluster import InProcessCluster
 from tests.support.clusters.loops import training
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.vocabularies import DIMENSION, Visits, book
 from tests.support.saved.serving import served
 
 DECLARED = {"capacity": 1000, "admit_after": 2, "expire_steps": 6}

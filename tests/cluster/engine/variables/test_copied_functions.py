@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Linear
 
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 RUN, STEPS = 8, 40
 

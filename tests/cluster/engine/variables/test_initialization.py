@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.models.digits import Digits
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 
 def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed() -> None:

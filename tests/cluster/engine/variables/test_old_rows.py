@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Linear
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train import Arrays, embeddings
 from ps_train.engine.checkpoint import async_saver, files
@@ -21,6 +19,8 @@ from tests.support.clusters.cluster import InProcessCluster
 from tests.support.clusters.loops import training
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 ROWS, DIMENSION = 500, 4
 

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.of_users import (
+
+from ps_train.data.pipeline import DataSource
+from ps_train.saved.export.export import export, prepare_export
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.long import long
+from tests.support.models.of_users import (
     CITIES,
     CITY_FILE,
     STEPS,
@@ -17,11 +22,6 @@ from tests.support.models.small.of_users import (
     check_scores,
     check_training,
 )
-
-from ps_train.data.pipeline import DataSource
-from ps_train.saved.export.export import export, prepare_export
-from tests.support.clusters.cluster import InProcessCluster
-from tests.support.long import long
 from tests.support.saved.serving import served
 
 LOCAL = v1.GraphKeys.LOCAL_VARIABLES

@@ -9,8 +9,6 @@ import time
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
-from tests.support.models.small.tables import Bags
 
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.observe.profile.step_record import StepRecord
@@ -18,6 +16,8 @@ from ps_train.observe.profile.step_tracer import StepTracer
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.clusters.servers import POOL
 from tests.support.long import long
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
 
 DELAY = 0.25
 ASYNC, SYNC, BOUNDED = {"update": "async"}, {"update": "sync"}, {"update": "bounded", "max_steps_ahead": 1}

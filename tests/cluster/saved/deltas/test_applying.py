@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train.base.errors import ConfigError
 from ps_train.data.pipeline import DataSource
@@ -19,6 +18,7 @@ from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.vocabularies import Visits
 
 
 def assert_same(one: str, other: str) -> None:

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train import serving
 from ps_train.base.errors import ConfigError
@@ -18,6 +17,7 @@ from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.vocabularies import Visits
 from tests.support.saved.exported_models import write_table_export
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.data.arrays import Arrays
@@ -19,6 +18,7 @@ from ps_train.models.criteo import DeepFM
 from ps_train.models.digits import Digits
 from ps_train.saved.export.export import export, prepare_export, served_features
 from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 from tests.support.saved.serving import served
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Linear
 
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions import abandonable as attempts
@@ -21,6 +20,7 @@ from tests.support.clusters.cluster import InProcessCluster
 from tests.support.clusters.loops import LoopSession, pace_for
 from tests.support.clusters.servers import POOL
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(autouse=True)

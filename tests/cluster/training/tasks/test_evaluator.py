@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays
 from ps_train.base.console import Console
@@ -31,6 +30,7 @@ from ps_train.config.job import Job, Task
 from ps_train.observe.progress.eval_events import read_eval_metrics
 from ps_train.training.tasks import evaluator
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 SECS = {"startup_timeout_secs": 60.0, "recovery_timeout_secs": 60.0}
 SHORT = dict.fromkeys(SECS, 2.0)

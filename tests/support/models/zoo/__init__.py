@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.models.small.zoo import control, inputs, kinds, layers, recurrent, schedules, state
-
+from tests.support.models.zoo import control, inputs, kinds, layers, recurrent, schedules, state
 from tests.support.models.zoo.shape import Shape
 
 ZOO: dict[str, Shape] = {

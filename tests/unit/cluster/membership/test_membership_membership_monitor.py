@@ -29,8 +29,8 @@ class TestMembershipMonitor:
         [
             ({"update": "sync"}, "the quorum is now 2 of 3 workers"),
             ({"update": "sync", "backup_workers": 1}, "the quorum is now 1 of 3 workers"),
-            ({"update": "async"}, "training goes on with 2 of 3 workers"),
-            ({"update": "bounded"}, "training goes on with 2 of 3 workers"),
+            ({"update": "async"}, "training continues with 2 of 3 workers"),
+            ({"update": "bounded"}, "training continues with 2 of 3 workers"),
         ],
     )
     def test_a_leave_is_logged_with_its_reason_and_the_workers_that_remain(self, fields, rest, caplog):

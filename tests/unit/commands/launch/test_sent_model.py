@@ -7,12 +7,12 @@ import sys
 import threading
 
 import pytest
-from tests.support.models.small.small import Linear
 
 import ps_train
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.commands.launch.sent_model import write_model
 from ps_train.modeling.model import load_model
+from tests.support.models.small import Linear
 
 
 @pytest.fixture

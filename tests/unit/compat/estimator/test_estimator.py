@@ -52,7 +52,7 @@ def test_point_45_config_must_be_a_run_config_and_is_copied(tmp_path):
 
 
 def test_point_45_two_different_model_dirs_are_refused_and_equal_ones_are_not(tmp_path):
-    with pytest.raises(ValueError, match="is not that of the RunConfig"):
+    with pytest.raises(ValueError, match="differs from the RunConfig's"):
         Estimator(model_fn, str(tmp_path / "a"), RunConfig(model_dir=str(tmp_path / "b")))
     assert Estimator(model_fn, str(tmp_path), RunConfig(model_dir=str(tmp_path))).model_dir == str(tmp_path)
     assert Estimator(model_fn, None, RunConfig(model_dir=str(tmp_path))).model_dir == str(tmp_path)

@@ -293,7 +293,7 @@ def test_files_without_a_row_are_no_examples(tmp_path: pathlib.Path) -> None:
 
 def test_a_missing_pyarrow_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ps_train\[parquet\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[parquet\]'"):
         Parquet(f"{tmp_path}/a", label="y")
 
 

@@ -1,6 +1,6 @@
 """A whole SavedModel in TensorFlow Serving's layout answers the messages of tensorflow-serving-api.
 
-The package is an extra (`pip install 'ps_train[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
+The package is an extra (`pip install '.[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
 PATH.
 """
 
@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-from tests.support.models.small.small import Linear
 
 from ps_train.data.pipeline import DataSource
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.values import Writer
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(scope="module")

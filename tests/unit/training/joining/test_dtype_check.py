@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.mixed import Normalized, Perceptron
-from tests.support.models.small.small import Linear
-from tests.support.models.small.vocabularies import Visits
 
 from ps_train import embeddings
 from ps_train.base.errors import EXIT_CONFIG, ModelError
@@ -19,6 +16,9 @@ from ps_train.modeling.model import Model
 from ps_train.models.criteo import DeepFM, LogisticRegression, WideAndDeep
 from ps_train.models.digits import Digits
 from ps_train.training.joining.dtype_check import check_compute_dtype
+from tests.support.models.mixed import Normalized, Perceptron
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 
 def check(model: Model, dtype: str) -> None:

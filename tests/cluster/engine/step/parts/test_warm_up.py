@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, train_plainly
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 RATE, WARM, STEPS, SIZE = 0.05, 4, 7, 4
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 BRIEF = v1.RunOptions(timeout_in_ms=1500)
 MODES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.refused_tables import Table, built
 
 from ps_train.base.errors import ModelError
 from ps_train.optimizers import LazyAdam
+from tests.support.models.refused_tables import Table, built
 
 
 class Grouped(Table):

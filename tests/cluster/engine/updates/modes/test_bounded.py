@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.modes.wait_time import report
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 WORKERS, STEPS, SLOW_SECS = 3, 25, 0.02
 

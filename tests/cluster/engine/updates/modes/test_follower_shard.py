@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.small import Linear
 
 from tests.cluster.engine.updates.modes.test_sync_rounds import after_update, arrived, made, step
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 
 def begin_step_on_first_ps(cluster, index):

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.support.models.small.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
 
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
 
 RATE = 0.05
 

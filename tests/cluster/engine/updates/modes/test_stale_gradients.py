@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train.engine.updates.modes.staleness import summary
 from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 RATE, BATCH, BETWEEN = 0.05, 4, 3
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models.small.small import Linear
 
 from ps_train import Arrays
 from ps_train.engine.updates.modes.quorum import JOINING
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
 from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH, WORKERS = 0.05, 4, 3
 

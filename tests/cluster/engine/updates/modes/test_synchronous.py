@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.support.models.small.small import Linear
 
 from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
+from tests.support.models.small import Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 
