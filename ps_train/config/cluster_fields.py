@@ -38,8 +38,8 @@ class ClusterFields:
     worker_hosts: tuple[str, ...] = job_field(
         (),
         "cluster",
-        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers; dns:NAME:PORT*N stands for "
-        "the N addresses of a name.",
+        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers; dns:NAME:PORT*N means the "
+        "N addresses of a name.",
         page="hosts#by-hand",
         shared=True,
         common=True,
@@ -140,7 +140,7 @@ class ClusterFields:
     rack_file: str = job_field(
         "",
         "cluster",
-        "JSON file with the rack of each host, in the place of --rack at each worker.",
+        "JSON file with the rack of each host, instead of --rack at each worker.",
         page="hosts#racks",
         path=LOCAL,
     )
