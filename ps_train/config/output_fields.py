@@ -216,15 +216,15 @@ class OutputFields:
     eval_every_secs: float = job_field(
         0.0,
         "evaluation",
-        "Least seconds between the beginnings of two evaluations; the last one is never delayed.",
+        "Seconds from the start of an evaluation to the next one, at least; the last one is never delayed.",
         at_least(0),
         page="watch#evaluator",
     )
     eval_by: str = job_field(
         "",
         "evaluation",
-        "FIELD: metrics also for the examples of each of the 20 most frequent values of this feature, and for the "
-        "others together; in result.json, on the status page and in TensorBoard.",
+        "FIELD: compute metrics also for each of the 20 most frequent values of this feature, and for all others "
+        "together.",
         page="ranking#scores-by-field",
     )
     early_stop: str = job_field(
