@@ -92,8 +92,8 @@ class ClusterFields:
     ps_weights: str = job_field(
         "",
         "cluster",
-        "Relative shares of the variables on each ps, as in 1,1,0.5.  auto: by the speed of the network to each ps, which "
-        "the chief measures when the job starts. [even]",
+        "Relative shares of the variables on each ps, as in 1,1,0.5.  auto: by the speed of the network to each ps, "
+        "which the chief measures when the job starts. [even]",
         weights,
         page="speed#how-many-ps",
         shared=True,
