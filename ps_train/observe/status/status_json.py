@@ -26,6 +26,7 @@ PATHS = {
 
 _RESOURCES = {
     "cpu": 0.4,
+    "cores": 8,
     "rss_bytes": 312000000,
     "memory_limit_bytes": 25000000000,
     "sent_bytes_per_sec": 1000000.0,
@@ -170,7 +171,7 @@ KEYS = {
     "staleness": "null under sync",
     "waiting": "null under async",
     "ps.state": "`serving` or `silent`; of any task of a finished job `ended`",
-    "ps.cpu": "cores in use",
+    "ps.cpu": "cores in use, of the `cores` that the process may use",
     "ps.sent_bytes_per_sec": "over the TCP connections of the process",
     "ps.memory_limit_bytes": "of the cgroup or the machine, the smaller",
     "ps.share": "part of all bytes of variables",
