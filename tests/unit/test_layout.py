@@ -12,11 +12,12 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
 ELSEWHERE = {
     "benchmarks": TESTS.parent / "benchmarks",
-    **{folder: TESTS / folder for folder in ("support", "trials", "mutation", "programs")},
+    "support": TESTS / "support",
+    "trials": TESTS / "trials",
 }
 """Folders of tests of what is not in ps_train."""
 
-OF_THE_REPOSITORY = {"constraints", "documents", "examples", "imports", "layout", "public_surface", "soak"}
+OF_THE_REPOSITORY = {"constraints", "documents", "examples", "imports", "layout", "public_surface"}
 
 
 def names_in(folder):
