@@ -24,6 +24,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _RUNNING: list[Processes] = []
+_MOST_TOLD = 20_000
+"""Characters of an error: an input that a parser fails on may be as long as a file."""
 
 
 def numbers_of(text: str) -> list[int]:
@@ -75,7 +77,8 @@ class Verdicts:
             notes = " ".join(getattr(error, "__notes__", ()))
             frames = traceback.extract_tb(error.__traceback__)
             where = [frame for frame in frames if "site-packages" not in frame.filename][-1]
-            wrong = f"{type(error).__name__}: {error} {notes}\n  in {where.filename}, line {where.lineno}"
+            told = f"{type(error).__name__}: {error} {notes}".rstrip()[:_MOST_TOLD]
+            wrong = f"{told}\n  in {where.filename}, line {where.lineno}"
         with self._lock:
             self.total += 1
             self.wrong += [name] if wrong else []

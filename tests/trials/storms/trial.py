@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
         began = time.monotonic()
         if began > last:
             return None
-        wrong = verdicts.judge(str(seed), lambda: run(seed, logs), Storm.of(seed).text())
+        wrong = verdicts.judge(str(seed), lambda: run(seed, logs), Storm.of(seed).text().partition(": ")[2])
         return seed, time.monotonic() - began, wrong
 
     def note(result: Result | None) -> None:
