@@ -229,8 +229,16 @@ def _name_process(name: str) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
+def _drop_unread_output() -> None:
+    """Drops output whose reader has gone, as with `| head`: Python would report an error when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _open_closed_streams() -> None:
-    """Opens the null device in the place of standard streams that are closed: a socket must not get their numbers."""
+    """Opens the null device instead of standard streams that are closed: a socket must not get their numbers."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
@@ -263,7 +271,10 @@ def run() -> None:
     stop_with_parent()
     if sys.argv[1:2] and sys.argv[1] in VERBS:
         run_verb = VERBS[sys.argv.pop(1)].load()
-        sys.exit(run_verb(sys.argv[1:], Console(sys.stdout, sys.stderr)))
+        try:
+            sys.exit(run_verb(sys.argv[1:], Console(sys.stdout, sys.stderr)))
+        finally:
+            _drop_unread_output()
     os._exit(_program(sys.argv[1:]))
 
 

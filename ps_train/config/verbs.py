@@ -61,6 +61,7 @@ VERBS = {
     "firewall": Verb(
         "closes the ports of a job to other hosts", "SECURITY#firewall", "ps_train.commands.firewall.firewall", "main"
     ),
+    "help": Verb("shows the pages of the documents", "start#where-to-go-next", "ps_train.commands.help.help", "help"),
     "launch": Verb(
         "starts all tasks of a job on several hosts, over ssh",
         "hosts#over-ssh",
