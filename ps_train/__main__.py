@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from ps_train import __version__
 from ps_train.base import gc_control, malloc
-from ps_train.base.console import ERROR_BEGINS, FRAMES_BEGIN, Console, ConsoleHandler
-from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.base.console import FRAMES_BEGIN, Console, ConsoleHandler
+from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, SaveError
 from ps_train.base.lost_outputs import check_outputs
 from ps_train.base.network_interfaces import refuse_public_ports
 from ps_train.base.tf_import import import_tensorflow
@@ -29,6 +29,7 @@ from ps_train.commands.launch.child_process import die_with_launcher, stop_with_
 from ps_train.commands.launch.preflight import check_local_job, check_task, flags_without_effect
 from ps_train.commands.launch.task_log import TaskLog
 from ps_train.config import flags
+from ps_train.config.error_line import error_line
 from ps_train.config.error_report import ErrorFile, report_error
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
@@ -91,7 +92,7 @@ def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile =
         if frames.count('File "') - frames.count(", in <module>") > 1:  # the line below has the last one
             console.error(f"{FRAMES_BEGIN}\n{frames}")
     if not is_raised:
-        console.error(ERROR_BEGINS + text)
+        console.error(error_line(error, text=text))
     return code
 
 
@@ -261,7 +262,7 @@ def _program(arguments: list[str]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     if _log is not None and (lost := _log.close()):
-        _log.error(f"{ERROR_BEGINS}{lost} could not be written completely: use another directory.")
+        _log.error(error_line(SaveError(f"{lost} could not be written completely: use another directory.")))
         code = code or EXIT_CONFIG
     return code
 

@@ -140,7 +140,7 @@ class ClusterFields:
     rack_file: str = job_field(
         "",
         "cluster",
-        "JSON file with the rack of each host, in the place of --rack at each worker.",
+        "JSON file with the rack of each host, instead of --rack at each worker.",
         page="hosts#racks",
         path=LOCAL,
     )

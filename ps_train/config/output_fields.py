@@ -109,7 +109,7 @@ class OutputFields:
         1024,
         "checkpoints",
         "Memory in MiB that a checkpoint may take on a ps for copies, and again for old rows of large tables, so that "
-        "training goes on while the file is written.  Without copies pushes are held until the variables are written. "
+        "training continues while the file is written.  Without copies updates wait until the variables are written. "
         "Beyond that many old rows updates wait while each further part is written.  0: no copies.",
         at_least(0),
         page="checkpoints#save",
@@ -141,7 +141,7 @@ class OutputFields:
         "",
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
-        "A run that has checkpoints in model_dir goes on with them instead.",
+        "A run that has checkpoints in model_dir resumes from them instead.",
         page="checkpoints#warm-start",
         path=LOCAL,
     )
@@ -155,8 +155,8 @@ class OutputFields:
     warm_start_slots: str = job_field(
         "keep",
         "checkpoints",
-        "The optimizer's slots.  keep: those of the checkpoint where they fit.  drop: new ones.  rebuild: as keep, and "
-        "the sums of squares of adagrad from those of rowwise_adagrad, or the other way round.",
+        "Slots of the optimizer.  keep: from the checkpoint where they fit.  drop: new ones.  rebuild: as keep, and "
+        "make adagrad's sums of squares from rowwise_adagrad's, or the other way round.",
         one_of(_SLOTS),
         page="checkpoints#warm-start",
     )

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.command_parser import CommandParser
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, nearest, shown
 from ps_train.commands.help.pages import find_pages, read_page, slug
+from ps_train.config.error_line import run_command
+from ps_train.config.verbs import VERBS
 
 _MOST_NAMES = 3
 _COMMAND = "python -m ps_train help"
@@ -25,7 +27,7 @@ def help(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the text.
     """
-    return run_command(lambda: _run(arguments, console), console)
+    return run_command(lambda: _run(arguments, console), console, VERBS["help"].page)
 
 
 def _run(arguments: Sequence[str], console: Console) -> int:

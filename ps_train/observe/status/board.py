@@ -1,4 +1,4 @@
-"""The board: the present state of a job in the chief, as `docs/WATCHING.md` describes it.
+"""The board: the present state of a job in the chief, as help: reference#status-api describes it.
 
     board = Board(job, cluster, recorder, "/models/run1", displays)
     board.planned(plan)                             # before the first step
@@ -33,7 +33,7 @@ from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.display import Displays
-from ps_train.observe.status.health import LOSS_RISE, findings
+from ps_train.observe.status.health import LOSS_RISE, findings, warning
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.tasks import WAITING_FOR, TaskBoard
 
@@ -73,7 +73,7 @@ class History:
 
 
 VERSION = 1
-"""Version of the JSON; see `docs/WATCHING.md`."""
+"""Version of the JSON; see help: reference#status-api."""
 
 _STATES: dict[str, str] = {
     "absent": "starting",
@@ -226,7 +226,7 @@ class Board:
         found = [each for each in health if each["rule"] == LOSS_RISE and each["state"] == "warn"]
         if found and not self._has_warned:
             self._has_warned = True
-            log.warning("%s; %s", found[0]["text"], found[0]["advice"], extra=of_kind("warned"))
+            log.warning("%s", warning(found[0]), extra=of_kind("warned"))
 
     def history(self) -> dict[str, Any]:
         """Returns the content of /api/history."""

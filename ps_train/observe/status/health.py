@@ -1,8 +1,8 @@
 """Rules of health: each measures one thing, has a limit, and knows what to do about it.
 
-    findings(status, job)  # in the order of RULES; see docs/WATCHING.md
+    findings(status, job)  # in the order of RULES
 
-A rule looks at the status that the page shows, so whatever warns can be seen there.  docs/WATCHING.md explains each.
+A rule looks at the status that the page shows, so whatever warns can be seen there.  help: watch#health
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ps_train.base.errors import PsTrainError, with_page
 from ps_train.config.job import Job
 from ps_train.config.validators import SYNC_PARTS, SYNC_SHARE, parse_limits
 from ps_train.observe.status import advice
@@ -41,6 +42,7 @@ class HealthRule:
       limit: the largest value that is well.
       measure: returns the values of a status.
       advice: returns an action for a value over its limit.
+      page: page of the documents, and its heading, that helps.
       is_exempt: returns True for a status in which nothing is wrong whatever the value, a share: the limit is 1 then.
     """
 
@@ -50,6 +52,7 @@ class HealthRule:
     limit: float
     measure: Callable[[Status, Job], Iterable[Measured]]
     advice: Callable[[Status, Job, str, float], str]
+    page: str
     is_exempt: Callable[[Status], bool] = lambda status: False
 
     def limit_of(self, status: Status) -> float:
@@ -81,7 +84,12 @@ def findings(status: Status, job: Job, exempt: Collection[str] = ()) -> list[dic
 
 def warnings(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns a line for each finding that warns."""
-    return [f"health: {each['text']}; {each['advice']}" for each in found if each["state"] == "warn"]
+    return [f"health: {warning(each)}" for each in found if each["state"] == "warn"]
+
+
+def warning(found: Mapping[str, Any]) -> str:
+    """Returns what a finding says, with its advice and the page that helps."""
+    return with_page(f"{found['text']}; {found['advice']}", found["page"])
 
 
 def _finding(
@@ -100,6 +108,7 @@ def _finding(
         "state": state,
         "text": text,
         "advice": rule.advice(status, job, task, value) if state == "warn" and value is not None else "",
+        "page": rule.page,
     }
 
 
@@ -116,6 +125,7 @@ def _of_side_work(name: str, failure: Mapping[str, Any]) -> dict[str, Any]:
         "state": "warn",
         "text": f"{name}: {title} for {_shown(failure['secs'], 'secs')}",
         "advice": failure["reason"],
+        "page": PsTrainError.page,
     }
 
 
@@ -248,9 +258,24 @@ def _lag_growth(status: Status, job: Job) -> Iterable[Measured]:
 
 RULES = (
     HealthRule(
-        "sync_share", "share of synchronisation", "share", SYNC_SHARE, _parts(*SYNC_PARTS), advice.sync, _is_small
+        "sync_share",
+        "share of synchronisation",
+        "share",
+        SYNC_SHARE,
+        _parts(*SYNC_PARTS),
+        advice.sync,
+        "troubleshoot#it-is-slow",
+        _is_small,
     ),
-    HealthRule("device_secs", "transfer to the device", "secs", 0.005, _device_transfer, advice.device),
+    HealthRule(
+        "device_secs",
+        "transfer to the device",
+        "secs",
+        0.005,
+        _device_transfer,
+        advice.device,
+        "troubleshoot#it-is-slow",
+    ),
     HealthRule(
         "conflict_rate",
         "updates in conflict",
@@ -258,6 +283,7 @@ RULES = (
         0.95,
         _staleness("conflict_rate"),
         advice.conflicts,
+        "concepts#staleness",
         _has_few_workers,
     ),
     HealthRule(
@@ -267,18 +293,61 @@ RULES = (
         3.0,
         _staleness_per_worker,
         advice.staleness,
+        "concepts#staleness",
     ),
-    HealthRule(LOSS_RISE, "rise of the loss while gradients are stale", "share", 0.1, _loss_rise, advice.loss_rise),
-    HealthRule("input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input),
-    HealthRule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu),
-    HealthRule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network),
-    HealthRule("balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance),
-    HealthRule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory),
-    HealthRule("skipped", "skipped gradients", "share", 0.01, _lost_gradients("skipped"), advice.skipped),
-    HealthRule("dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped),
-    HealthRule("unsaved_secs", "time since the last checkpoint", "secs", 900.0, _secs_at_risk, advice.unsaved),
-    HealthRule("hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds),
-    HealthRule("slow_worker", "step of a worker over the median", "ratio", 1.5, _slow_workers, advice.slow_worker),
-    HealthRule("lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag),
+    HealthRule(
+        LOSS_RISE,
+        "rise of the loss while gradients are stale",
+        "share",
+        0.1,
+        _loss_rise,
+        advice.loss_rise,
+        "troubleshoot#the-loss-explodes",
+    ),
+    HealthRule(
+        "input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input, "troubleshoot#it-is-slow"
+    ),
+    HealthRule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu, "speed#how-many-ps"),
+    HealthRule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network, "speed#compression"),
+    HealthRule(
+        "balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance, "speed#how-many-ps"
+    ),
+    HealthRule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory, "speed#memory-of-the-ps"),
+    HealthRule(
+        "skipped",
+        "skipped gradients",
+        "share",
+        0.01,
+        _lost_gradients("skipped"),
+        advice.skipped,
+        "troubleshoot#the-loss-explodes",
+    ),
+    HealthRule(
+        "dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped, "concepts#staleness"
+    ),
+    HealthRule(
+        "unsaved_secs",
+        "time since the last checkpoint",
+        "secs",
+        900.0,
+        _secs_at_risk,
+        advice.unsaved,
+        "checkpoints#save",
+    ),
+    HealthRule(
+        "hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds, "checkpoints#save"
+    ),
+    HealthRule(
+        "slow_worker",
+        "step of a worker over the median",
+        "ratio",
+        1.5,
+        _slow_workers,
+        advice.slow_worker,
+        "troubleshoot#it-is-slow",
+    ),
+    HealthRule(
+        "lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag, "data#data-without-an-end"
+    ),
 )
 """The rules, in the order in which they are shown."""
