@@ -99,6 +99,13 @@ class OutputFields:
         at_least(1),
         page="checkpoints#save",
     )
+    keep_every_hours: float = job_field(
+        0.0,
+        "checkpoints",
+        "Hours between checkpoints that stay for good, beside the newest; 0: none stay.",
+        at_least(0),
+        page="checkpoints#save",
+    )
     ignore_checkpoints: bool = job_field(
         False,
         "checkpoints",

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 
 from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS, steps_of_cuts
+from ps_train.engine.run_directory.lasting_checkpoints import LASTING
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
@@ -31,8 +32,8 @@ WARM_START_REPORT = "warm_start.txt"
 TRACKING = "tracking.json"
 """File with the ids of the run in experiment trackers."""
 
-RECORDS = (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, TRACKING)
-"""Small files that a chief on another machine goes on with."""
+RECORDS = (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, LASTING, TRACKING)
+"""Small files that a chief on another machine continues with."""
 
 NEEDED_STEPS: Sequence[Callable[[str], Collection[int]]] = (steps_of_cuts,)
 """Each returns steps in a model directory whose checkpoints are needed though they are not the newest."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import pathlib
+import re
+
 import pytest
 
+import ps_train
 from ps_train.commands.help import pages
 from ps_train.commands.help.pages import Page, find_pages, read_page, slug
 from tests.unit.test_documents import anchors_of
@@ -52,6 +57,30 @@ def test_the_pages_of_an_installed_package_come_before_those_beside_it(tmp_path,
 def test_the_anchors_are_those_of_the_links():
     for name, path in find_pages().items():
         assert {*read_page(path).headings()} <= anchors_of(path.read_text()), name
+
+
+def named_in_the_package():
+    """Returns the pages and headings that the package's texts name, with the file of each."""
+    found = set()
+    for path in pathlib.Path(ps_train.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                whole = re.fullmatch(r"[A-Za-z]+#[a-z0-9-]+", node.value)
+                names = [whole[0]] if whole else re.findall(r"help:? ([A-Za-z]+#[a-z0-9-]+)", node.value)
+                found |= {(name, path.name) for name in names}
+    return found
+
+
+def test_every_page_and_heading_that_the_package_names_exists():
+    texts = {name: read_page(path) for name, path in find_pages().items()}
+    named = named_in_the_package()
+    assert len(named) > 60
+    missing = {
+        name
+        for name, _ in named
+        if (page := texts.get(name.partition("#")[0])) is None or name.partition("#")[2] not in page.headings()
+    }
+    assert sorted(missing) == []
 
 
 def test_a_section_ends_at_the_next_heading_of_its_level():

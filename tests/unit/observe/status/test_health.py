@@ -87,10 +87,8 @@ def test_each_rule_warns_alone_and_its_advice_names_a_flag_or_an_action(rule):
 def test_work_beside_training_that_fails_warns_until_it_works():
     status = a_status(side_work={"deltas": {"secs": 4.0, "reason": "No space left on device"}}, step=1)
     (warning,) = warnings(found(status))
-    assert (
-        warning
-        == "health: deltas: work beside training fails for 4 s; No space left on device (help: troubleshoot#messages)"
-    )
+    text = "health: deltas: work beside training fails for 4 s; No space left on device"
+    assert warning == f"{text} (help: troubleshoot#messages)"
     assert warnings(found(a_status(side_work={}, step=1))) == []
 
 
