@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 from typing import Any
 
 from ps_train.base.command_parser import CommandParser, whole_number
-from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_DONE, ConfigError
-from ps_train.config.error_line import run_command
+from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, with_page
 from ps_train.models.clicks.synthetic import LINES, TEST_SHARE, best_scores, write_files
 
 _USAGE = """python -m ps_train.models.clicks --make DIRECTORY [--lines N] [--seed S] [--parts K] [--gz]
@@ -36,22 +33,22 @@ def _parser() -> CommandParser:
 def main(arguments: list[str]) -> int:
     """Runs the command line and returns the exit code."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout, level=logging.INFO)
-    return run_command(functools.partial(_run, arguments), Console(sys.stdout, sys.stderr), "clicks#make-the-files")
-
-
-def _run(arguments: list[str]) -> int:
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    options = {n: getattr(chosen, n) for n in ("lines", "seed", "parts", "gz") if getattr(chosen, n) is not None}
-    if options and not chosen.make:
-        raise ConfigError(f"--{next(iter(options))} is for --make DIRECTORY only.")
-    if chosen.make:
-        _make(chosen.make, options)
-    elif chosen.scores:
-        print(_scores(chosen.scores))
-    else:
-        parser.print_help()
-    return EXIT_DONE
+    try:
+        parser = _parser()
+        chosen = parser.parse_args(arguments)
+        options = {n: getattr(chosen, n) for n in ("lines", "seed", "parts", "gz") if getattr(chosen, n) is not None}
+        if options and not chosen.make:
+            raise ConfigError(f"--{next(iter(options))} is for --make DIRECTORY only.")
+        if chosen.make:
+            _make(chosen.make, options)
+        elif chosen.scores:
+            print(_scores(chosen.scores))
+        else:
+            parser.print_help()
+        return EXIT_DONE
+    except PsTrainError as error:
+        print(with_page(f"ps_train: error: {error}", "clicks#make-the-files"), file=sys.stderr)
+        return error.exit_code
 
 
 def _make(directory: str, options: dict[str, Any]) -> None:
