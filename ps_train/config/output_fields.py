@@ -99,6 +99,13 @@ class OutputFields:
         at_least(1),
         page="checkpoints#save",
     )
+    keep_every_hours: float = job_field(
+        0.0,
+        "checkpoints",
+        "Hours between checkpoints that stay for good, beside the newest; 0: none stay.",
+        at_least(0),
+        page="checkpoints#save",
+    )
     ignore_checkpoints: bool = job_field(
         False,
         "checkpoints",
@@ -141,7 +148,7 @@ class OutputFields:
         "",
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
-        " A run with checkpoints in model_dir resumes from them instead.",
+        "A run with checkpoints in model_dir resumes from them instead.",
         page="checkpoints#warm-start",
         path=LOCAL,
     )

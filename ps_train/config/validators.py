@@ -22,7 +22,7 @@ HEALTH_RULES = (
 
 SYNC_PARTS, SYNC_SHARE = ("pull", "push", "wait", "update"), 0.2
 """Parts of a step that are synchronisation, and their largest share of a step, where --health_limits sets none; see
-docs/WATCHING.md."""
+help: watch#health."""
 
 
 def parse_limits(text: str) -> dict[str, float]:

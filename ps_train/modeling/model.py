@@ -64,7 +64,7 @@ class Model:
         raise NotImplementedError
 
     def forward(self, features: Any, training: bool) -> Any:
-        """Returns the outputs for a batch of features; docs/MODELS.md lists the operations that are possible.
+        """Returns the outputs for a batch of features; help: models#mistakes lists what is not possible.
 
         Args:
           features: tensor or dict of tensors, [batch, ...].

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS, steps_of_cuts
+from ps_train.engine.run_directory.lasting_checkpoints import LASTING
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
@@ -58,6 +59,7 @@ FILES = (
     RunFile(GENERATIONS, "Which checkpoints count after a recovery.", is_record=True),
     RunFile(LIST, "TensorFlow's list of the checkpoints.", is_record=True),
     RunFile(EVENT_CUTS, "Checkpoints at event times (`--save_event_secs`).", is_record=True),
+    RunFile(LASTING, "Checkpoints that are kept for good (`--keep_every_hours`).", is_record=True),
     RunFile(TRACKING, "The run's ids in experiment trackers.", is_record=True),
     RunFile(
         "result.json",
