@@ -135,6 +135,7 @@ STATUS: Mapping[str, Any] = {
             "state": "ok",
             "text": "time that checkpoints hold pushes 0.1% (limit 5.0%)",
             "advice": "",
+            "page": "checkpoints#save",
         }
     ],
     "log": [{"time": 1760000000.0, "level": "warning", "text": "worker:1 on host-b, pid 7 is lost"}],
@@ -185,6 +186,7 @@ KEYS = {
     "events": "the newest 200",
     "health.unit": "`share` (0 to 1), `secs` or `ratio`",
     "health.state": "`ok`, `warn` or `unknown`",
+    "health.page": "page and heading that help: `python -m ps_train help checkpoints#save`",
     "log": "the newest 100 warnings and lines of the chief",
 }
 """Keys of STATUS that their name does not explain, and their meanings; "ps.share" is a key of each entry of `ps`."""
