@@ -24,10 +24,11 @@ from typing import Any
 from benchmarks import machine, results
 from benchmarks.contenders import Place
 from benchmarks.namespaces import Network
-from benchmarks.processes import Processes, Program, free_ports
+from benchmarks.processes import Processes, Program
 from benchmarks.run import step_of
 from benchmarks.table import markdown
 from benchmarks.uneven import PAUSE_VARIABLE
+from tests.support.machine.ports import free_ports
 
 DELAY_MS, MBIT, SLOW_MBIT, LINE_MBIT = 0.5, 1000.0, 80.0, 150.0
 ALLOWED = 0.95

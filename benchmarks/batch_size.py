@@ -19,9 +19,10 @@ from typing import Any
 from benchmarks import machine, results
 from benchmarks.contenders import Place
 from benchmarks.namespaces import Network
-from benchmarks.processes import Processes, Program, free_ports
+from benchmarks.processes import Processes, Program
 from benchmarks.run import step_of
 from benchmarks.workloads import workload_class
+from tests.support.machine.ports import free_ports
 
 DELAY_MS, MBIT = 10.0, 1000.0
 GROWTH = 8

@@ -14,10 +14,11 @@ import time
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.processes import Processes, Program, descendants, name_of, peak_bytes_of
+from benchmarks.processes import Processes, Program, peak_bytes_of
 from benchmarks.table import markdown
 from benchmarks.workloads.big import ROWS
 from benchmarks.workloads.lookup import DIMENSION
+from tests.support.machine.proc import descendants, name_of
 
 _SMALL = 20_000
 _STEPS = 200

@@ -29,7 +29,7 @@ ROW_BYTES = 2 * 4 * 16
 
 NUM_PS = (1, 2)
 _START_SECS = 600.0
-_HELD = re.compile(r"pushes were held for ([0-9.]+) ms")
+_HELD = re.compile(r"saving paused updates for ([0-9.]+) ms")
 _WRITTEN = re.compile(r"checkpoint \d+ is written in ([0-9.]+)s")
 
 

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.errors import UsageError
-from benchmarks.link import DEVICE
-from benchmarks.processes import Program, free_ports
+from benchmarks.processes import Program
 from benchmarks.workloads import workload_class
 from ps_train.base.process_stats import available_cores
 from ps_train.cluster.addresses.environment import task_environment
 from ps_train.config.job import Job, Task
+from tests.support.machine.link import DEVICE
+from tests.support.machine.ports import free_ports
 
 _ENDLESS = 1 << 30
 

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.processes import free_ports
+from tests.support.machine.ports import free_ports
 
 BATCH, ROWS = 256, 300_000
 ENGINES = ("ps_train", "stock")
@@ -86,7 +86,7 @@ def task(engine: str, workload: str, model_dir: str) -> None:
         api = importlib.import_module("ps_train.estimator")
         config = api.RunConfig(model_dir, save_checkpoints_secs=3600, save_summary_steps=0, engine="ps_train")
     else:
-        stock = importlib.import_module("tests.support.stock_estimator")
+        stock = importlib.import_module("tests.support.compat.stock_estimator")
         sys.path.insert(0, stock.where())
         api = stock.import_stock()
         config = api.RunConfig(

@@ -21,10 +21,11 @@ from typing import Any
 
 from benchmarks import machine, results
 from benchmarks.errors import ContenderError, UsageError
-from benchmarks.processes import Processes, Program, Running, free_ports, peak_bytes_of
+from benchmarks.processes import Processes, Program, Running, peak_bytes_of
 from benchmarks.run import step_of
 from benchmarks.summary import ratio_of_medians, short
 from benchmarks.table import markdown
+from tests.support.machine.ports import free_ports
 
 SIZES: Mapping[str, Sequence[int]] = {
     "variables": (10, 100, 400, 1000),

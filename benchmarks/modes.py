@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.processes import Processes, Program, free_ports
+from benchmarks.processes import Processes, Program
 from benchmarks.summary import ratio_of_medians, spread_of
 from benchmarks.table import markdown
 from benchmarks.timeline import Step, timeline
 from benchmarks.uneven import PAUSE_VARIABLE
+from tests.support.machine.ports import free_ports
 
 WORKERS, SLOW, PAUSE_MS, TIMES_SLOWER = 4, 3, 10, 10
 ACCURACY, SAVE_STEPS, WITHIN_SECS = 0.95, 20, 180.0

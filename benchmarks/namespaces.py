@@ -21,9 +21,9 @@ from types import MappingProxyType
 
 from benchmarks.contenders import Place
 from benchmarks.errors import SkippedError
-from benchmarks.link import DEVICE
 from benchmarks.processes import ROOT, Processes, Program
 from ps_train.base.whole_file import write_whole
+from tests.support.machine.link import DEVICE
 
 
 def check_possible() -> None:
@@ -110,7 +110,13 @@ class Network:
         try:
             ends = [self._join(number, task) for number, task in enumerate(self._tasks, start=1)]
             self.pace(self._mbit)
-            command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", f"--mbit={self._mbit}"]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.support.machine.link",
+                f"--delay_ms={self._delay_ms}",
+                f"--mbit={self._mbit}",
+            ]
             command.append(f"--mbit_file={self._mbit_file}")
             if self._racks:
                 command += [f"--core_mbit={self._core_mbit}", f"--core_file={self._core_file}"]

@@ -14,15 +14,14 @@ import collections
 import dataclasses
 import os
 import pathlib
-import random
 import signal
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.errors import ContenderError
+from tests.support.machine.proc import command_of, descendants, name_of, stat_of
 
 ROOT = pathlib.Path(__file__).parents[1]
 _TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
@@ -120,7 +119,7 @@ class Running:
         self._process.wait()
         self._reader.join(10)
         deadline = time.monotonic() + _END_SECS
-        while any(map(_stat, pids[1:])) and time.monotonic() < deadline:  # not our children: nobody tells us
+        while any(map(stat_of, pids[1:])) and time.monotonic() < deadline:  # not our children: nobody tells us
             time.sleep(0.01)
 
 
@@ -163,39 +162,8 @@ class Processes:
         return sum(map(peak_bytes_of, self.pids()["ps"]))
 
 
-def _stat(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat from the state on; empty when the process is gone."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def descendants(pid: int) -> list[int]:
-    parents = {
-        int(entry.name): _stat(int(entry.name)) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()
-    }
-    children = [child for child, fields in parents.items() if fields and int(fields[1]) == pid]
-    return [found for child in children for found in (child, *descendants(child))]
-
-
-def name_of(pid: int) -> str:
-    """What it calls itself: our tasks, by their names (`ps:0`); they may have their launcher's command line."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def command_of(pid: int) -> list[str]:
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
-
-
 def cpu_secs_of(pid: int) -> float:
-    fields = _stat(pid)
+    fields = stat_of(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SEC if fields else 0.0
 
 
@@ -206,18 +174,3 @@ def peak_bytes_of(pid: int) -> int:
         return 0
     found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(found[0]) * 1024 if found else 0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, outside of the range that the kernel takes for outgoing connections."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("0.0.0.0", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports

@@ -22,9 +22,10 @@ from typing import Any
 
 from benchmarks import machine, results
 from benchmarks.namespaces import Network
-from benchmarks.processes import Processes, Program, free_ports
+from benchmarks.processes import Processes, Program
 from benchmarks.run import step_of
 from benchmarks.table import markdown
+from tests.support.machine.ports import free_ports
 
 DELAY_MS, MBIT, CORE_MBIT = 0.1, 400.0, 40.0
 RACKS = {"ps:0": "a", "ps:1": "b", **{f"worker:{index}": "aaabbb"[index] for index in range(6)}}

@@ -23,8 +23,8 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks.processes import free_ports
-from tests.support.status_page import make_driver, missing_browser
+from tests.support.machine.ports import free_ports
+from tests.support.status.page import make_driver, missing_browser
 
 ROOT = pathlib.Path(__file__).parents[1]
 MOST_BYTES = 250_000

@@ -1,6 +1,6 @@
 """Outputs that the user asked for and that could not be written: told at once, and by the exit code at the end.
 
-    lose(f"events_json={path}", error)      # a warning, once for each output; training goes on
+    lose(f"events_json={path}", error)      # a warning, once for each output; training continues
     check_outputs()                         # at the end of a job that is done: raises ConfigError
 
 A job that is done has exit code 0 only if all its outputs are complete.  It is an error of the configuration, because
@@ -33,7 +33,7 @@ def lose(output: str, error: BaseException) -> None:
         is_known = output in _lost
         _lost.setdefault(output, cause)
     if not is_known:
-        log.warning("%s cannot be written: %s; training goes on without it", output, cause)
+        log.warning("%s cannot be written: %s; training continues without it", output, cause)
 
 
 def check_outputs() -> None:

@@ -19,10 +19,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.extras import Extra, install
 from ps_train.base.untrusted import UntrustedError, inner_path, path_below
 from ps_train.base.whole_file import whole_file
 
-EXTRAS = ("s3", "gs")
+EXTRAS: tuple[Extra, ...] = ("s3", "gs")
 """Schemes with an extra of their name in setup.py."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
@@ -40,15 +41,15 @@ def scheme_of(path: str) -> str:
 
 def missing_package(scheme: str) -> str:
     """Returns why fsspec cannot reach a file system, with the command that helps; "" if it can."""
-    install = f"pip install 'ps_train[{scheme}]'" if scheme in EXTRAS else ""
+    command = next((install(extra) for extra in EXTRAS if extra == scheme), "")
     try:
         import fsspec
     except ImportError:
-        return f"{scheme}:// needs fsspec: {install or 'pip install fsspec'}"
+        return f"{scheme}:// needs fsspec: {command or 'pip install fsspec'}"
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:  # "Install s3fs to access S3"
-        return f"{scheme}:// needs a package: {install or str(error).rstrip('.')}"
+        return f"{scheme}:// needs a package: {command or str(error).rstrip('.')}"
     except ValueError:
         return f"no package of fsspec knows {scheme}://"
     return ""

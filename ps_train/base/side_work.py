@@ -49,7 +49,7 @@ def failed(name: str, reason: str, is_told: bool = False) -> None:
         before = _failing.get(name)
         _failing[name] = Failure(time.monotonic() if before is None else before.since, reason)
     if not is_told and before is None:
-        log.warning("%s: %s; training goes on", name, reason)
+        log.warning("%s: %s; training continues", name, reason)
 
 
 def works(name: str, is_told: bool = False) -> None:

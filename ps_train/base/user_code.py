@@ -351,7 +351,7 @@ def _made_outside(error: BaseException) -> str:
         lasting = [one for one in _lasting(entry.tb_frame) if _kind_of(one.value)]
         for one in sorted(lasting, key=lambda one: one.name not in source):
             if "Metric" in _bases(one.value):
-                rule = "use tf.compat.v1.metrics, at every call, in the place of Keras metrics"
+                rule = "use tf.compat.v1.metrics, at every call, instead of Keras metrics"
             made = _made_at(path, one)
             where = (
                 f", made in {_shown(path)}, line {made}: {cut(Frame(path, made, '').source, _MOST_SOURCE)}"

@@ -196,6 +196,6 @@ def rack_port_of(job: Job, cluster: Cluster, task: Task) -> int:
     port = job.rack_port + [name for name in beside if not name.startswith("ps:")].index(str(task))
     taken = next((name for name in beside if tasks[name].port == port), "")
     if port > 65535 or taken:
-        why = f"that of {taken}" if taken else "out of range"
+        why = f"the port of {taken}" if taken else "out of range"
         raise ConfigError(f"{described(job, 'rack_port')} gives {task} the port {port}, which is {why}: use another.")
     return port

@@ -1,6 +1,6 @@
-"""Dataclass fields that are flags: their metadata hold help, check and sharing of the value.
+"""Dataclass fields that are flags: their metadata hold help, page, check and sharing of the value.
 
-save_steps: int = job_field(0, "saving", "Save a checkpoint every so many global steps.", at_least(0))
+save_steps: int = job_field(0, "saving", "Global steps between checkpoints.", at_least(0), page="checkpoints#save")
 check_fields(job, job.sources)              # in the dataclass's __post_init__
 """
 
@@ -31,6 +31,7 @@ def job_field(
     help: str,
     check: Check = anything,
     *,
+    page: str,
     shared: bool = False,
     common: bool = False,
     repeated: bool = False,
@@ -43,13 +44,14 @@ def job_field(
       section: heading of the flag in the help text.
       help: help of the flag.
       check: check of the value.
+      page: page of the documents, and its heading, that explain the flag, as checkpoints#save.
       shared: if True, every task of the job must have the same value.
       common: if True, --help shows the flag; otherwise only --helpfull.
       repeated: if True, each use of the flag adds one key=value.
       path: LOCAL or REMOTE if the value is a path.
     """
     metadata = {
-        "section": section, "help": help, "check": check,
+        "section": section, "help": help, "check": check, "page": page,
         "shared": shared, "common": common, "repeated": repeated, "path": path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)

@@ -125,7 +125,7 @@ def with_task(task: Task) -> Task:
 
 
 def help_text(full: bool) -> str:
-    """Returns a text with the flags that most users need, or all of them, by section, with their defaults."""
+    """Returns the flags that most users need, or all with their pages; by section, with their defaults."""
     verbs = "\n".join(f"    {name:10}{verb.about}" for name, verb in VERBS.items())
     lines, section = [USAGE.format(verbs=verbs)], ""
     for field in _ALL_FIELDS:
@@ -140,7 +140,8 @@ def help_text(full: bool) -> str:
         )
         allowed = field.metadata["check"].allowed
         allowed = f" ({allowed})" if allowed.startswith("one of") else ""
-        lines.append(f"  --{field.name}: {help_of(field)}{allowed}{shown}")
+        page = f" -> {field.metadata['page']}" if full else ""
+        lines.append(f"  --{field.name}: {help_of(field)}{allowed}{shown}{page}")
     lines.append("\n  --flagfile: A file of flags, one a line; # starts a comment; the last value of a flag counts.")
     if full:
         lines.append("\n--optimizer_arg takes, with these defaults:")

@@ -31,9 +31,11 @@ JOB_NAMES = ("ps", "worker", "chief", "evaluator", "local")
 class Task:
     """Job name and task index of a process: `Task("ps", 0)` is written ps:0."""
 
-    job_name: str = job_field("local", "task", "Role of this process.", one_of(JOB_NAMES), common=True)
+    job_name: str = job_field(
+        "local", "task", "Role of this process.", one_of(JOB_NAMES), page="hosts#by-hand", common=True
+    )
     task_index: int | None = job_field(
-        None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), common=True
+        None, "task", "Which task of its job, counted from 0.", optional(at_least(0)), page="hosts#by-hand", common=True
     )
 
     @classmethod

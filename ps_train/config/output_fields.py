@@ -61,12 +61,20 @@ class OutputFields:
         "checkpoints",
         "Directory of the chief for checkpoints, event files and result.json; local, or on an object store as "
         "s3://bucket/run. [local mode: runs/MODEL-UPDATE-TIME]",
+        page="checkpoints#files-of-a-run",
         common=True,
         path=REMOTE,
     )
-    save_steps: int = job_field(0, "checkpoints", "Global steps between checkpoints; 0: by time only.", at_least(0))
+    save_steps: int = job_field(
+        0, "checkpoints", "Global steps between checkpoints; 0: by time only.", at_least(0), page="checkpoints#save"
+    )
     save_secs: float = job_field(
-        60.0, "checkpoints", "Seconds between checkpoints; 0: by steps only.", at_least(0), common=True
+        60.0,
+        "checkpoints",
+        "Seconds between checkpoints; 0: by steps only.",
+        at_least(0),
+        page="checkpoints#save",
+        common=True,
     )
     save_event_secs: float = job_field(
         0.0,
@@ -74,6 +82,7 @@ class OutputFields:
         "Data without an end: seconds of event time between exact cuts, 86400 for each midnight (UTC).  All partitions "
         "stop there until the checkpoint is written.  0: none.",
         at_least(0),
+        page="data#data-without-an-end",
         shared=True,
     )
     max_event_wait_secs: float = job_field(
@@ -81,14 +90,20 @@ class OutputFields:
         "checkpoints",
         "Seconds that a cut by event time waits for a partition without new rows, once another has reached it.",
         at_least(0),
+        page="data#data-without-an-end",
     )
     keep_checkpoints: int = job_field(
-        5, "checkpoints", "Number of checkpoints to keep, and of cuts by event time beside them.", at_least(1)
+        5,
+        "checkpoints",
+        "Number of checkpoints to keep, and of cuts by event time beside them.",
+        at_least(1),
+        page="checkpoints#save",
     )
     ignore_checkpoints: bool = job_field(
         False,
         "checkpoints",
         "Start at step 0 although model_dir has checkpoints; the chief moves them into a subdirectory.",
+        page="checkpoints#resume",
     )
     max_snapshot_mib: int = job_field(
         1024,
@@ -97,6 +112,7 @@ class OutputFields:
         "training goes on while the file is written.  Without copies pushes are held until the variables are written. "
         "Beyond that many old rows updates wait while each further part is written.  0: no copies.",
         at_least(0),
+        page="checkpoints#save",
     )
     checkpoint_writers: str = job_field(
         "auto",
@@ -104,31 +120,36 @@ class OutputFields:
         "Processes that write and read the variables in checkpoints.  chief: the chief.  ps: each ps its own, in the "
         "chief's directory.  auto: each ps that sees this directory, and the chief for the others.",
         one_of(_WRITERS),
+        page="checkpoints#save",
     )
     ps_recovery: str | None = job_field(
         None,
         "checkpoints",
         "If a ps comes back empty: restore only its variables (partial), or all ps to one step. [partial under async]",
         optional(one_of(_RECOVERIES)),
+        page="hosts#when-a-ps-dies",
     )
     delta_every_secs: float = job_field(
         0.0,
         "checkpoints",
         "Seconds between deltas of the run's checkpoints, which the chief's machine writes into model_dir/deltas; 0: "
-        "none.  Checkpoints are made at least as often.  See docs/DELTAS.md.",
+        "none.  Checkpoints are made at least as often.",
         at_least(0),
+        page="serve#deltas",
     )
     warm_start: str = job_field(
         "",
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
         "A run that has checkpoints in model_dir goes on with them instead.",
+        page="checkpoints#warm-start",
         path=LOCAL,
     )
     warm_start_map: str = job_field(
         "",
         "checkpoints",
-        "File of the names that variables have there, where they differ; see docs/WARM_START.md.",
+        "File of the names that variables have there, where they differ.",
+        page="checkpoints#warm-start",
         path=LOCAL,
     )
     warm_start_slots: str = job_field(
@@ -137,21 +158,33 @@ class OutputFields:
         "The optimizer's slots.  keep: those of the checkpoint where they fit.  drop: new ones.  rebuild: as keep, and "
         "the sums of squares of adagrad from those of rowwise_adagrad, or the other way round.",
         one_of(_SLOTS),
+        page="checkpoints#warm-start",
     )
     warm_start_step: str = job_field(
-        "0", "checkpoints", "Where a warm start begins: at step 0, or at the step of the checkpoint.", one_of(_STEPS)
+        "0",
+        "checkpoints",
+        "Where a warm start begins: at step 0, or at the step of the checkpoint.",
+        one_of(_STEPS),
+        page="checkpoints#warm-start",
     )
     warm_start_report: bool = job_field(
         False,
         "checkpoints",
         "Print what a warm start takes of the checkpoint, what starts as new and what is not used. It is in "
         "model_dir/warm_start.txt in any case.",
+        page="checkpoints#warm-start",
     )
-    dry_run: bool = job_field(False, "checkpoints", "Print the report of --warm_start and end, without any training.")
+    dry_run: bool = job_field(
+        False,
+        "checkpoints",
+        "Print the report of --warm_start and end, without any training.",
+        page="checkpoints#warm-start",
+    )
     export_dir: str = job_field(
         "",
         "checkpoints",
         "Directory for the trained model as a SavedModel, which the chief writes into the next numbered subdirectory.",
+        page="serve#export",
         common=True,
         path=REMOTE,
     )
@@ -162,6 +195,7 @@ class OutputFields:
         " each that is the best so far by the model's first metric or by METRIC (-METRIC: smaller is better).  The "
         "evaluator keeps its last 5 exports.  split: final, with the tables in files of their own; also latest,split.",
         _EXPORTS,
+        page="serve#export",
     )
     export_rows: str = job_field(
         "float32",
@@ -169,9 +203,14 @@ class OutputFields:
         "Dtype of the rows of tables in exports; int8 has a scale for each row.  The loss of AUC on the test split is "
         "printed, and stored in the export.",
         one_of(_ROWS),
+        page="serve#export",
     )
     export_max_auc_loss: float = job_field(
-        0.001, "checkpoints", "Loss of AUC by --export_rows above which a model is not exported.", at_least(0)
+        0.001,
+        "checkpoints",
+        "Loss of AUC by --export_rows above which a model is not exported.",
+        at_least(0),
+        page="serve#export",
     )
 
     eval_every_secs: float = job_field(
@@ -179,12 +218,14 @@ class OutputFields:
         "evaluation",
         "Least seconds between the beginnings of two evaluations; the last one is never delayed.",
         at_least(0),
+        page="watch#evaluator",
     )
     eval_by: str = job_field(
         "",
         "evaluation",
         "FIELD: metrics also for the examples of each of the 20 most frequent values of this feature, and for the "
         "others together; in result.json, on the status page and in TensorBoard.",
+        page="ranking#scores-by-field",
     )
     early_stop: str = job_field(
         "",
@@ -192,48 +233,62 @@ class OutputFields:
         "METRIC:EVALUATIONS, such as auc:3: end the job after 3 evaluations in a row without a better auc (-METRIC: "
         "smaller is better).",
         _EARLY_STOP,
+        page="watch#evaluator",
     )
 
     log_dir: str = job_field(
         "",
         "output",
         "Directory in which every task writes its output to JOB_INDEX.log, and a failure to JOB_INDEX.error.json.",
+        page="watch#output-and-logs",
         path=LOCAL,
     )
-    log_secs: float = job_field(2.0, "output", "Seconds between progress lines.", above(0))
+    log_secs: float = job_field(
+        2.0, "output", "Seconds between progress lines.", above(0), page="watch#output-and-logs"
+    )
     summary_steps: int = job_field(
         100,
         "output",
         "Steps between the model's summaries (tf.compat.v1.summary); 0: none.",
         at_least(0),
+        page="models#summaries",
     )
     events_json: str = job_field(
-        "", "output", "File of the chief's machine to which each lifecycle event is appended, one JSON object a line."
+        "",
+        "output",
+        "File of the chief's machine to which each lifecycle event is appended, one JSON object a line.",
+        page="reference#events",
     )
     health_limits: str = job_field(
         "",
         "output",
-        "Limits of the rules of health, such as sync_share:0.3,input_share:0.2; see docs/WATCHING.md.",
+        "Limits of the rules of health, such as sync_share:0.3,input_share:0.2.",
         _LIMITS,
+        page="watch#health",
     )
     status_port: int | None = job_field(
         None,
         "output",
         "Port of the chief's status page; 0: a free one; -1: no page. [local mode: 0; else -1]",
         optional(_PORT),
+        page="watch#the-status-page",
     )
-    status_host: str = job_field("127.0.0.1", "output", "Address of the status page, and of --health_port.")
+    status_host: str = job_field(
+        "127.0.0.1", "output", "Address of the status page, and of --health_port.", page="watch#the-status-page"
+    )
     health_port: int | None = job_field(
         None,
         "output",
         "Port at which each separately started task answers /healthz; 0: a free one; -1: none. [-1]",
         optional(_PORT),
+        page="watch#the-status-page",
     )
     track: str = job_field(
         NO_TRACKER,
         "output",
-        "Experiment tracker that gets the run: its flags, metrics by step, health and report; see docs/TRACKING.md.",
+        "Experiment tracker that gets the run: its flags, metrics by step, health and report.",
         one_of(_TRACKERS),
+        page="watch#trackers",
     )
     profile: str = job_field(
         "",
@@ -241,16 +296,33 @@ class OutputFields:
         "STEP:COUNT, such as 200:20: from global step 200 on, record every operation of 20 steps of each worker into "
         "one trace in model_dir, and print where their time goes.",
         _PROFILE,
+        page="watch#profile",
     )
     verbose: bool = job_field(
-        False, "output", "Show environment settings, start-up phases and TensorFlow's log too.", common=True
+        False,
+        "output",
+        "Show environment settings, start-up phases and TensorFlow's log too.",
+        page="watch#output-and-logs",
+        common=True,
     )
 
-    gpus: int = job_field(-1, "devices", "GPUs that a worker may use; -1: all.  A ps uses none.", at_least(-1))
-    towers: str = job_field(
-        "1", "devices", "Devices among which a worker divides each batch; all: its GPUs.", integer_or("all")
+    gpus: int = job_field(
+        -1,
+        "devices",
+        "GPUs that a worker may use; -1: all.  A ps uses none.",
+        at_least(-1),
+        page="speed#several-devices",
     )
-    gpu_memory_growth: bool = job_field(True, "devices", "Take GPU memory as needed instead of all at once.")
+    towers: str = job_field(
+        "1",
+        "devices",
+        "Devices among which a worker divides each batch; all: its GPUs.",
+        integer_or("all"),
+        page="speed#several-devices",
+    )
+    gpu_memory_growth: bool = job_field(
+        True, "devices", "Take GPU memory as needed instead of all at once.", page="speed#several-devices"
+    )
 
     @property
     def trains(self) -> bool:

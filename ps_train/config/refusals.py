@@ -164,7 +164,7 @@ REFUSALS: Sequence[Refusal] = (
         "{ps_placement} needs the racks of the ps: add --rack_file.",
         lambda job: job.ps_placement == "near" and not job.rack_file,
     ),
-    _with_racks("ps_on_workers", "a rack's pushes would meet those of its own workers on their ps"),
+    _with_racks("ps_on_workers", "a rack's pushes would meet its own workers' pushes on their ps"),
     _with_racks("backup_workers", "a rack pushes the sum of all its workers"),
     _with_racks("max_workers", "the racks of all workers must be known at the start"),
     _with_racks("push_codec", "the sums of a rack would be rounded twice"),
@@ -173,7 +173,7 @@ REFUSALS: Sequence[Refusal] = (
     _with_racks("sharding", "the ps note the examples of each worker's own push, use sharding=static"),
     _with_racks(
         "batch_size",
-        "the measured time of a rack's push is not that of a worker's",
+        "a rack's push takes another time than a worker's",
         lambda job: job.batch_sizes.is_range,
     ),
     _with_racks("steps_per_run", "a rack's workers meet in every step, use 1", lambda job: job.longest_call > 1),
@@ -216,7 +216,7 @@ REFUSALS: Sequence[Refusal] = (
         found="tables",
     ),
     Refusal(
-        "{push_codec} is not possible with a momentum that is no number ({momentum}): use a number, or another codec.",
+        "{push_codec} needs a momentum that is a number, not {momentum}: use a number, or another codec.",
         lambda job: True,
         found="momentum",
     ),

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.extras import install
 from ps_train.base.untrusted import parse_json
 from ps_train.config.fields import item_key, repeated_fields
 from ps_train.config.job import Job
@@ -24,9 +25,9 @@ SOURCES_VARIABLE = "PS_TRAIN_FLAG_SOURCES"
 """Environment variable with the source of each flag, for processes that a launcher gives the flags of the user."""
 
 _PACKAGES = {
-    "mlflow": ("mlflow", "pip install 'ps_train[mlflow]'"),
-    "wandb": ("wandb", "pip install 'ps_train[wandb]'"),
-    "tensorboard-hparams": ("tensorboard", "pip install tensorboard"),
+    "mlflow": ("mlflow", install("mlflow")),
+    "wandb": ("wandb", install("wandb")),
+    "tensorboard-hparams": ("tensorboard", install("tensorboard")),
 }
 """Module and installation of each tracker's package."""
 
@@ -35,9 +36,9 @@ def check_tracker(job: Job) -> None:
     """Raises ConfigError if the package of a job's tracker is not installed."""
     if job.track == NO_TRACKER:
         return
-    module, install = _PACKAGES[job.track]
+    module, command = _PACKAGES[job.track]
     if not is_installed(module):
-        raise ConfigError(f"{described(job, 'track')} needs {module}: {install}.")
+        raise ConfigError(f"{described(job, 'track')} needs {module}: {command}.")
 
 
 def is_installed(module: str) -> bool:
@@ -54,7 +55,7 @@ def tensorboard_command(directory: str) -> str:
     command = f"tensorboard --logdir={shlex.quote(directory)}"
     if is_installed("tensorboard"):
         return command
-    return f"pip install '.[tensorboard]' in the clone of ps_train, then {command}"
+    return f"{install('tensorboard')}, then {command}"
 
 
 def flag_sources(job: Job, environ: Mapping[str, str]) -> dict[str, str]:

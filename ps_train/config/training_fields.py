@@ -36,11 +36,19 @@ _STATIC, _DYNAMIC = _SHARDINGS = ("static", "dynamic")
 class TrainingFields:
     """Fields about the training; each has its help and its check."""
 
-    model: str = job_field("ps_train.models.digits:Digits", "model", "package.module:Class.", shared=True, common=True)
+    model: str = job_field(
+        "ps_train.models.digits:Digits",
+        "model",
+        "package.module:Class.",
+        page="models#a-model",
+        shared=True,
+        common=True,
+    )
     model_arg: tuple[str, ...] = job_field(
         (),
         "model",
         "key=value for the model's constructor; may be repeated.",
+        page="models#a-model",
         shared=True,
         common=True,
         repeated=True,
@@ -50,6 +58,7 @@ class TrainingFields:
         "model",
         "Optimizer by name; --optimizer_arg sets its arguments. [the model's own]",
         optional(one_of(OPTIMIZERS)),
+        page="models#optimizers",
         shared=True,
         common=True,
     )
@@ -57,45 +66,85 @@ class TrainingFields:
         (),
         "model",
         "name=value for the named optimizer, as epsilon=1e-6; may be repeated.",
+        page="models#optimizers",
         shared=True,
         repeated=True,
     )
     learning_rate: float | None = job_field(
-        None, "model", "Learning rate. [the model's own]", optional(above(0)), shared=True, common=True
+        None,
+        "model",
+        "Learning rate. [the model's own]",
+        optional(above(0)),
+        page="models#learning-rate",
+        shared=True,
+        common=True,
+    )
+    warmup_steps: int = job_field(
+        0,
+        "model",
+        "Global steps in which the learning rate grows evenly up to its value; 0: none.",
+        at_least(0),
+        shared=True,
     )
 
     data_dir: str = job_field(
-        "", "data", "Directory of the data files, for models that read files.", common=True, path=REMOTE
+        "",
+        "data",
+        "Directory of the data files, for models that read files.",
+        page="models#shipped-models",
+        common=True,
+        path=REMOTE,
     )
     batch_size: int | str = job_field(
         32,
         "data",
         "Examples in a batch of one worker.  64..512: between 64 and 512, following the network.",
         batch_size,
+        page="speed#learning-rate-and-batch-size-with-more-workers",
         common=True,
     )
-    epochs: int = job_field(0, "data", "Passes over the data; 0: until max_steps.", at_least(0), common=True)
+    epochs: int = job_field(
+        0,
+        "data",
+        "Passes over the data; 0: until max_steps.",
+        at_least(0),
+        page="data#shares-of-the-workers",
+        common=True,
+    )
     sharding: str = job_field(
         _STATIC,
         "data",
         "Division of the examples among workers.  static: each worker reads its own share.  dynamic: workers take "
         "shards, and the checkpoint records the used examples.",
         one_of(_SHARDINGS),
+        page="data#each-example-exactly-once",
         shared=True,
     )
     shard_examples: int | None = job_field(
-        None, "data", "examples in a shard. [up to 16 batches]", optional(at_least(1)), shared=True
+        None,
+        "data",
+        "examples in a shard. [up to 16 batches]",
+        optional(at_least(1)),
+        page="data#each-example-exactly-once",
+        shared=True,
     )
     shuffle_buffer: int = job_field(
-        10_000, "data", "Examples in the shuffle buffer; 0 keeps the order of the data.", at_least(0)
+        10_000,
+        "data",
+        "Examples in the shuffle buffer; 0 keeps the order of the data.",
+        at_least(0),
+        page="data#arrays",
     )
     max_batch_wait_secs: float = job_field(
         5.0,
         "data",
         "Data without an end: seconds that a row waits for others, before a batch is smaller than batch_size.",
         at_least(0),
+        page="data#data-without-an-end",
     )
-    max_bad_lines: int = job_field(100, "data", "Malformed lines or records that one process may skip.", at_least(0))
+    max_bad_lines: int = job_field(
+        100, "data", "Malformed lines or records that one process may skip.", at_least(0), page="data#malformed-records"
+    )
 
     scale_learning_rate: str = job_field(
         NONE,
@@ -103,17 +152,25 @@ class TrainingFields:
         "Scaling of the learning rate with a batch_size of two bounds: linear in the examples of an update, or with "
         "their square root (sqrt).",
         one_of((NONE, "linear", "sqrt")),
+        page="speed#learning-rate-and-batch-size-with-more-workers",
         shared=True,
     )
 
     max_steps: int = job_field(
-        2000, "training", "The job ends at exactly this global step.", at_least(1), shared=True, common=True
+        2000,
+        "training",
+        "The job ends at exactly this global step.",
+        at_least(1),
+        page="start#stop-and-resume",
+        shared=True,
+        common=True,
     )
     accumulate: int = job_field(
         1,
         "training",
         "Batches for each push, which sends their mean gradient.",
         at_least(1, _MOST_BATCHES),
+        page="speed#gradients",
         shared=True,
     )
     steps_per_run: str = job_field(
@@ -121,12 +178,14 @@ class TrainingFields:
         "training",
         "Steps in one session.run.  auto: as many as let the loop react five times a second.",
         integer_or(AUTO),
+        page="speed#steps-per-call",
     )
     prefetch_pulls: int = job_field(
         0,
         "training",
         "steps to pull ahead; hides the network's delay and adds staleness.",
         one_of((0, 1)),
+        page="speed#steps-per-call",
         shared=True,
     )
     compute_dtype: str = job_field(
@@ -134,15 +193,24 @@ class TrainingFields:
         "training",
         "Dtype of the computation on workers; variables and updates stay float32.  float16 scales the loss.",
         one_of(_COMPUTE_DTYPES),
+        page="speed#16-bit-computation",
         shared=True,
     )
-    seed: int = job_field(1, "training", "Seed of initial values, shuffling and dropout.", at_least(0), shared=True)
+    seed: int = job_field(
+        1,
+        "training",
+        "Seed of initial values, shuffling and dropout.",
+        at_least(0),
+        page="troubleshoot#results-differ",
+        shared=True,
+    )
 
     update: str = job_field(
         "async",
         "updates",
         "Update mode: when a gradient becomes a new value.",
         one_of(_UPDATES),
+        page="concepts#update-modes",
         shared=True,
         common=True,
     )
@@ -152,6 +220,7 @@ class TrainingFields:
         "number of the slowest workers that an update does not wait for; auto: up to a tenth of them, while the others "
         "wait.",
         backup_workers,
+        page="concepts#sync",
         shared=True,
     )
     max_steps_ahead: int | str = job_field(
@@ -160,6 +229,7 @@ class TrainingFields:
         "steps that a worker may be ahead of the slowest live worker.  0..8: between 0 and 8, following the "
         "stragglers.",
         max_steps_ahead,
+        page="concepts#bounded",
         shared=True,
     )
     max_staleness: int | None = job_field(
@@ -167,30 +237,45 @@ class TrainingFields:
         "updates",
         "drop gradients with a larger staleness.",
         optional(at_least(0)),
+        page="concepts#staleness",
         shared=True,
     )
     divide_lr_by_staleness: bool = job_field(
         False,
         "updates",
         "divide the learning rate of an update by its staleness.",
+        page="concepts#staleness",
         shared=True,
     )
 
-    l2: float = job_field(0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), shared=True)
+    l2: float = job_field(
+        0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), page="speed#gradients", shared=True
+    )
     clip_value: float | None = job_field(
-        None, "gradients", "Clip every element to -x..x.", optional(above(0)), shared=True
+        None, "gradients", "Clip every element to -x..x.", optional(above(0)), page="speed#gradients", shared=True
     )
     clip_norm: float | None = job_field(
-        None, "gradients", "Clip each variable's gradient to this norm.", optional(above(0)), shared=True
+        None,
+        "gradients",
+        "Clip each variable's gradient to this norm.",
+        optional(above(0)),
+        page="speed#gradients",
+        shared=True,
     )
     clip_global_norm: float | None = job_field(
-        None, "gradients", "Clip all gradients together to this norm.", optional(above(0)), shared=True
+        None,
+        "gradients",
+        "Clip all gradients together to this norm.",
+        optional(above(0)),
+        page="speed#gradients",
+        shared=True,
     )
     on_nan: str = job_field(
         "stop",
         "gradients",
         "If a loss or gradient is not finite: stop the whole job, or skip that gradient and count it.",
         one_of(_ON_NAN),
+        page="troubleshoot#the-loss-explodes",
         shared=True,
     )
 
@@ -199,6 +284,7 @@ class TrainingFields:
         "transport",
         "Encoding of values on their way to a worker; the ps keeps float32.",
         one_of((NONE, *CASTS, INT8)),
+        page="speed#compression",
         shared=True,
     )
     push_codec: str = job_field(
@@ -208,6 +294,7 @@ class TrainingFields:
         "of the values; auto: none, bfloat16 or int8, following the network.  The next gradient adds what a push "
         "leaves out.",
         push_codec,
+        page="speed#compression",
         shared=True,
     )
 

@@ -283,7 +283,7 @@ def _weights_like(values: tf.Tensor, weights: Any) -> tf.Tensor:
         return tf.ones_like(values, tf.float64)
     weights = tf.cast(weights, tf.float64)
     if None not in (weights.shape.rank, values.shape.rank) and weights.shape.rank not in (0, values.shape.rank):
-        raise ValueError(f"weights has the shape {weights.shape}: use that of the labels, {values.shape}, or a number.")
+        raise ValueError(f"weights has the shape {weights.shape}: use the labels' shape, {values.shape}, or a number.")
     return tf.broadcast_to(weights, tf.shape(values))
 
 

@@ -244,6 +244,6 @@ def _warn_of_sample(max_rows: int, halvings: int, left: int) -> None:
         )  # fmt: skip
         return
     log.warning(
-        "there are more than %d rows (max_rows): metrics within groups are those of a sample, 1 in %d groups, with all "
+        "there are more than %d rows (max_rows): metrics within groups are of a sample, 1 in %d groups, with all "
         "rows of these; a larger max_rows takes more, at 16 bytes a row", max_rows, 1 << halvings,
     )  # fmt: skip

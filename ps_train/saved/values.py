@@ -122,7 +122,7 @@ def open_saved(path: str) -> Saved:
             return Saved(path, CheckpointValues(folder))
     except DamagedCheckpointError:
         pass  # it is another file
-    raise ConfigError(f"{path} is no checkpoint and no SavedModel: there is no file {folder}.index.")
+    raise ConfigError(f"{path} is neither a checkpoint nor a SavedModel: there is no file {folder}.index.")
 
 
 class ContentHash:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import pathlib
 
-from benchmarks.processes import free_ports
 from tests.chaos.storm import BATCH, EPOCHS, JOINERS, SHARD, Storm
+from tests.support.machine.ports import free_ports
 
 FLAGS = (
-    "--model=tests.support.stormy:Stormy", f"--batch_size={BATCH}", "--shuffle_buffer=0",
+    "--model=tests.support.models.stormy:Stormy", f"--batch_size={BATCH}", "--shuffle_buffer=0",
     "--save_steps=10", "--log_secs=0.1", "--heartbeat_timeout_secs=5", "--startup_timeout_secs=60",
 )  # fmt: skip
 

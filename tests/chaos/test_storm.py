@@ -13,7 +13,7 @@ from tests.chaos.job import StormJob
 from tests.chaos.storm import LAYOUTS, NEVER, Kind, Storm
 from tests.chaos.weather import weather
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 SEEDS = range(300)
 

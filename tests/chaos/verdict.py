@@ -26,8 +26,8 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.chaos.storm import EPOCHS
-from tests.support.processes import Process, Processes
-from tests.support.stormy import HOT
+from tests.support.machine.processes import Process, Processes
+from tests.support.models.stormy import HOT
 
 LATE = (
     "waiting for ps:",

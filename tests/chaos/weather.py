@@ -24,8 +24,8 @@ from tests.chaos.verdict import (
     is_late,
     told,
 )
-from tests.support.fork_server import DUMP_SIGNAL
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine.fork_server import DUMP_SIGNAL
+from tests.support.machine.processes import Process, Processes, eventually
 
 STEP_SECS, DEADLINE_SECS = 600, 600
 """Seconds until a step is reached, and until the end after the last blow: what takes longer hangs."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
 
 
 @pytest.fixture(autouse=True)

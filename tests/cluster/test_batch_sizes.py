@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.parts.following import FollowingBatchSize
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, in_parallel, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, in_parallel, train_plainly
+from tests.support.data.recording import Recording, SharingWorker, used
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.recording import Recording, SharingWorker, used
-from tests.support.tables import Bags, PlainBags
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags, PlainBags
 
 RATE, LOWER = 0.02, 4
 SCHEDULE = [4, 4, 16, 8, 8, 16, 4]

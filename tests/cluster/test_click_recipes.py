@@ -7,7 +7,7 @@ import pytest
 
 from ps_train.models import dcn, din, esmm, multitask, two_tower
 from ps_train.models.clicks.synthetic import auc
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 

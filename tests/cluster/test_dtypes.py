@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
 from ps_train.training.tasks import evaluator
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.user_models import STEPS, UserModel, check_export, check_scores, check_training
+from tests.support.models.of_users import STEPS, UserModel, check_export, check_scores, check_training
 
 TRAINED = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
 KEPT = {

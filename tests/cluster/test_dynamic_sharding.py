@@ -12,10 +12,10 @@ import pytest
 
 from ps_train import ModelError
 from ps_train.engine.step.parts.sharding import Sharding
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.loops import SharedBudget
+from tests.support.data.recording import Recording, SharingWorker, ownership_of, used
 from tests.support.long import long
-from tests.support.loops import SharedBudget
-from tests.support.recording import Recording, SharingWorker, ownership_of, used
 
 EPOCHS = {"sharding": "dynamic", "batch_size": 8, "epochs": 1, "max_steps": 100_000}
 

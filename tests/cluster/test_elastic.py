@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ps_train.engine.updates.modes.quorum import JOINING, LEFT, MEMBER
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH, DECLARED = 0.05, 4, 2
 JOINER = DECLARED

@@ -18,10 +18,10 @@ import tensorflow as tf
 from ps_train.engine.run_directory.checkpoint_contents import EVENT_CUT_KEY
 from ps_train.engine.run_directory.cut_checkpoints import read_cuts
 from ps_train.training.duties.event_cuts import EventCuts
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.data.recording import NAMES, SharingWorker, used
+from tests.support.data.unbounded import Memory, RecordingRows
 from tests.support.long import long
-from tests.support.recording import NAMES, SharingWorker, used
-from tests.support.unbounded import Memory, RecordingRows
 
 BEGIN = 1_000_000_000_000
 FIELDS = {

@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from tests.cluster.test_modes import MODES
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 STEPS, RUN = 32, 8
 every_mode = pytest.mark.parametrize(

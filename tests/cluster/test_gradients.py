@@ -8,9 +8,9 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
-from tests.support.cluster import InProcessCluster, batches_of, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 RATE = 0.1
 

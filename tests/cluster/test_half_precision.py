@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from ps_train.base.errors import ModelError
 from ps_train.engine.checkpoint import files
-from tests.support.cluster import InProcessCluster
-from tests.support.dtypes import Averaging
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
+from tests.support.models.dtypes import Averaging
 
 DTYPES = ["float16", "bfloat16", "float64"]
 BATCH, WORKERS = 512, 3

@@ -11,9 +11,9 @@ import tensorflow as tf
 from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.user_models import UserModel, check_export, check_scores, check_training
+from tests.support.models.of_users import UserModel, check_export, check_scores, check_training
 
 
 def named_layers(x):

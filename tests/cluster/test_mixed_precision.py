@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.step.parts.loss_scaling import FIRST, LossScaling
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.mixed import MixedBags, Normalized, Perceptron, Plain, ScaledDescent, Steep
+from tests.support.models.mixed import MixedBags, Normalized, Perceptron, Plain, ScaledDescent, Steep
 
 RATE, BATCH = 5.0, 4
 STEEP_RATE, OVERFLOWS, FITTING = 0.01, 5, FIRST / 32

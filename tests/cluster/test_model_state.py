@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
-from tests.support.cluster import InProcessCluster, batches_of
+from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 STEPS, BATCH, DECAY = 32, 4, 0.1
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import make_optimizer
 from ps_train.training.loop.loop import LoopExit
-from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
-from tests.support.loops import pace_for, run_worker
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 MODES = {
     "async": {"update": "async"},

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays, Model, embeddings, negatives
 from ps_train.modeling.tables.row_source import batches_per_update, uses_of
 from ps_train.models import two_tower
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
 
 IDS, DRAWS, CALLS = 120, 50, 200

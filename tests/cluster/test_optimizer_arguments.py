@@ -7,9 +7,9 @@ import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.config.optimizer_arguments import ADAGRAD_START
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
-from tests.support.models import Linear
-from tests.support.vocabularies import Visits
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 RATE, STEPS = 0.05, 6
 

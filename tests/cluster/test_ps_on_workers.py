@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.tables import Bags
+from tests.support.models.tables import Bags
 
 EDGE = re.compile(r"from (\S*?)/device\S* to (\S*?)/device")
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 import pytest
 import tensorflow as tf
 
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.loops import pace_for, run_worker
+from tests.support.clusters.servers import POOL
 from tests.support.long import long
-from tests.support.loops import pace_for, run_worker
-from tests.support.models import Linear
-from tests.support.servers import POOL
+from tests.support.models.small import Linear
 
 RUNS, SHARES = 12, 2
 BATCH = 4

@@ -17,8 +17,8 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.sessions.server import session_config
 from ps_train.config.job import Task
 from tests.cluster.engine.transport.test_dense import Deep
-from tests.support.cluster import InProcessCluster
-from tests.support.servers import POOL
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.servers import POOL
 
 ROUNDS, STEPS = 5, 32
 

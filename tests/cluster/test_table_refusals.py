@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
 from ps_train.base.errors import ConfigError, DataError, ModelError
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import SharedBudget, run_worker
 from tests.support.long import long
-from tests.support.loops import SharedBudget, run_worker
-from tests.support.refused_tables import Table, built
+from tests.support.models.refused_tables import Table, built
 
 
 def test_an_optimizer_that_rewrites_whole_tables_is_refused_with_the_name_of_the_table_and_of_the_operation() -> None:

@@ -13,9 +13,9 @@ from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables import initialization
 from ps_train.modeling.model import make_optimizer
 from ps_train.training.tasks.evaluator import score
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.tables import (
+from tests.support.models.tables import (
     COMBINERS,
     DIMENSION,
     MISSING,

@@ -13,11 +13,11 @@ import pytest
 from ps_train.base.errors import DataError, UnreachableError
 from ps_train.data import Row
 from ps_train.data.unbounded import read_ahead
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.data.recording import SharingWorker, ownership_of, used
+from tests.support.data.unbounded import Memory, RecordingRows
 from tests.support.long import long
-from tests.support.processes import eventually
-from tests.support.recording import SharingWorker, ownership_of, used
-from tests.support.unbounded import Memory, RecordingRows
+from tests.support.machine.processes import eventually
 
 FIELDS = {"sharding": "dynamic", "batch_size": 4, "max_steps": 100_000, "max_batch_wait_secs": 0.05}
 

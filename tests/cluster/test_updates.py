@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.data.recording import Recording, used
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.recording import Recording, used
+from tests.support.models.small import Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from tests.support.long import long
-from tests.support.user_models import UserModel, check_export, check_scores, check_training, trained
+from tests.support.models.of_users import UserModel, check_export, check_scores, check_training, trained
 
 
 def weights(name="w", shape=(4, 1), **options):

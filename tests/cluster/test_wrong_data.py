@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as v1
 
 import ps_train
 from ps_train.base.errors import EXIT_CONFIG, DataError, DivergedError
-from tests.support.cluster import InProcessCluster
-from tests.support.loops import SharedBudget, run_worker
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import SharedBudget, run_worker
 
 BATCH = 4
 

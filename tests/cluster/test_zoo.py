@@ -1,4 +1,4 @@
-"""Every shape of model in tests/support/zoo trains as in one plain session, however many steps are made in a run."""
+"""Every shape of model in `models/zoo` trains as in one plain session, with any number of steps in a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
-from tests.support.loops import pace_for, run_worker
-from tests.support.zoo import ZOO
-from tests.support.zoo.random import RANDOM, SIZE, Random
-from tests.support.zoo.shape import RATE, Shape
+from tests.support.models.zoo import ZOO
+from tests.support.models.zoo.random import RANDOM, SIZE, Random
+from tests.support.models.zoo.shape import RATE, Shape
 
 BATCH, STEPS, RUN = 4, 18, 8
 ALWAYS = {"batch_norm", "conditions", "tied"}

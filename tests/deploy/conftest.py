@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.processes import Processes, make_processes
+from tests.support.machine.processes import Processes, make_processes
 
 
 @pytest.fixture

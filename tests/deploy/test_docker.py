@@ -14,7 +14,7 @@ import yaml
 
 from ps_train import __version__
 from ps_train.cluster.addresses.from_environment import parse_flags
-from tests.support.fork_server import ROOT
+from tests.support.machine.fork_server import ROOT
 
 DOCKER = ROOT / "deploy" / "docker"
 COMPOSE = DOCKER / "compose.yaml"

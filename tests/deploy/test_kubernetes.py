@@ -17,8 +17,8 @@ from ps_train.base.errors import EXIT_CONFIG, ConfigError, exit_code_of_signal
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.config.flags import ParsedFlags
-from tests.support import manifests
-from tests.support.manifests import Document, find, flagfiles
+from tests.support.machine import manifests
+from tests.support.machine.manifests import Document, find, flagfiles
 
 OLDEST, NEWEST = "1.33", "1.37"
 """Releases of Kubernetes: the first with everything that the manifests use, and the newest with a schema here."""

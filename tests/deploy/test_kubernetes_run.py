@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import manifests
-from tests.support.pods import Node, skip_without_namespaces
-from tests.support.processes import Process, Processes, command_of
+from tests.support.machine import manifests
+from tests.support.machine.pods import Node, skip_without_namespaces
+from tests.support.machine.proc import command_of
+from tests.support.machine.processes import Process, Processes
 
 
 def probes_of(pods: list[manifests.Pod]) -> dict[str, tuple[str, int, str]]:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.support.fork_server import ROOT
+from tests.support.machine.fork_server import ROOT
 
 DEPLOY = ROOT / "deploy"
 FOLDERS = sorted(path.name for path in DEPLOY.iterdir() if path.is_dir())

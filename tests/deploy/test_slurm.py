@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fork_server import ROOT
-from tests.support.processes import Processes, command_of, eventually, make_processes, marked
-from tests.support.slurm import Slurm, make_slurm
+from tests.support.machine.fork_server import ROOT
+from tests.support.machine.proc import command_of, marked
+from tests.support.machine.processes import Processes, eventually, make_processes
+from tests.support.machine.slurm import Slurm, make_slurm
 
 SCRIPT = ROOT / "deploy" / "slurm" / "ps_train.sbatch"
 ENDLESS = ("--max_steps=100000000", "--log_secs=0.5")

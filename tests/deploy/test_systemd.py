@@ -15,9 +15,9 @@ import pytest
 
 from ps_train.base.errors import EXIT_CONFIG, exit_code_of_signal
 from ps_train.cluster.addresses.from_environment import parse_flags
-from tests.support.fork_server import ROOT
-from tests.support.processes import Processes, eventually
-from tests.support.systemd import Systemd, skip_without_systemd
+from tests.support.machine.fork_server import ROOT
+from tests.support.machine.processes import Processes, eventually
+from tests.support.machine.systemd import Systemd, skip_without_systemd
 
 SYSTEMD = ROOT / "deploy" / "systemd"
 UNITS = ("ps_train-ps@", "ps_train-worker@")

@@ -14,10 +14,11 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.console import PROGRESS_BEGINS
-from tests.support import models, tls_probe
-from tests.support.fork_server import ROOT
-from tests.support.net_hosts import NetHosts, missing, net_hosts, wait_for_port
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine import tls_probe
+from tests.support.machine.fork_server import ROOT
+from tests.support.machine.net_hosts import NetHosts, missing, net_hosts, wait_for_port
+from tests.support.machine.processes import Process, Processes, eventually
+from tests.support.models.small import small
 
 WHY_NOT = missing("stunnel", "openssl", "tcpdump", "nft", "ss")
 pytestmark = [
@@ -30,7 +31,7 @@ PORT, PS_PORT, C_PORT = 2222, 21000, 21002
 FLAGS = f"""
 --ps_hosts=ps-a:{PORT}
 --worker_hosts=worker-b:{PORT},worker-c:{PORT}
---model=tests.support.models:Marked
+--model=tests.support.models.small:Marked
 --update=sync
 --max_steps=30
 --batch_size=8
@@ -115,11 +116,11 @@ def values_of(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def test_a_job_trains_through_tunnels_to_the_same_values_and_no_parameter_is_readable(network: Network) -> None:
     plain, packets = network.train("plain")
-    assert packets.count(models.MARKER[:36]) > 30  # in each step of two workers: packets do show parameters
+    assert packets.count(small.MARKER[:36]) > 30  # in each step of two workers: packets do show parameters
     network.lay_tunnels()
     tunnelled, hidden = network.train("tunnelled")
     assert len(hidden) > len(packets) / 2  # the same traffic
-    assert models.MARKER[:16] not in hidden and b"HTTP/2.0" not in hidden
+    assert small.MARKER[:16] not in hidden and b"HTTP/2.0" not in hidden
     expected, found = values_of(plain), values_of(tunnelled)
     assert expected.keys() == found.keys() and "marker" in found
     for key, value in expected.items():
@@ -140,7 +141,7 @@ def test_a_ps_that_was_killed_comes_back_behind_its_tunnel(network: Network) -> 
             assert task.wait(180) == 0, task.output
     assert "restored" in chief.output
     assert int(tf.train.load_checkpoint(str(model_dir)).get_tensor("global_step")) == 3000
-    assert models.MARKER[:16] not in capture.read_bytes()
+    assert small.MARKER[:16] not in capture.read_bytes()
 
 
 ECHO = """

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from tests.support.fork_server import ROOT
-from tests.support.processes import eventually
+from tests.support.machine.fork_server import ROOT
+from tests.support.machine.processes import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the program openssl is missing")
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fork_server import ROOT
-from tests.support.net_hosts import NetHosts, missing, net_hosts, wait_for_port
-from tests.support.processes import Processes, eventually
+from tests.support.machine.fork_server import ROOT
+from tests.support.machine.net_hosts import NetHosts, missing, net_hosts, wait_for_port
+from tests.support.machine.processes import Processes, eventually
 
 FLAGS = "--ps_hosts=10.98.0.1:2222\n--worker_hosts=10.98.0.2:2222,10.98.0.2:2223\n--max_steps=3\n"
 needs_wg = pytest.mark.skipif(shutil.which("wg") is None, reason="the program wg is missing (wireguard-tools)")

@@ -11,12 +11,15 @@ import sys
 import tempfile
 
 from tests.deploy.test_tls import ADDRESSES, PS_PORT, TASKS, Network
-from tests.support.net_hosts import missing, net_hosts, wait_for_port
-from tests.support.processes import Process, make_processes
+from tests.support.machine.net_hosts import missing, net_hosts, wait_for_port
+from tests.support.machine.processes import Process, make_processes
 
 MODELS = {
     "digits": ("ps_train.models.digits:Digits", ["--batch_size=32"]),
-    "wide": ("tests.support.models:Linear", ["--model_arg=width=200000", "--batch_size=4", "--learning_rate=1e-7"]),
+    "wide": (
+        "tests.support.models.small:Linear",
+        ["--model_arg=width=200000", "--batch_size=4", "--learning_rate=1e-7"],
+    ),
 }
 """A network of 75 KiB, and one variable of 0.8 MB of which most of a step is the transfer."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hosts.host import Network, check_possible
-from tests.support.processes import Processes, make_processes
+from tests.support.machine.processes import Processes, make_processes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,8 +9,8 @@
         a = network.host("ps-0")                       # with the same disk; another address, unless one is given
 
 The hosts share one network.  Packets go through a bridge, or with `delay_ms` through the slow wire of
-`benchmarks/link.py`; they are dropped by nftables where they arrive.  The namespaces have no names: they end with the
-process that holds them, and that one ends with this process, however it ends.
+`tests/support/machine/link.py`; they are dropped by nftables where they arrive.  The namespaces have no names: they end
+with the process that holds them, and that one ends with this process, however it ends.
 
 A host sees `Network.disk` as its own disk; the test finds it at `Host.disk`.  Needs root, util-linux, iproute2 and
 nftables: `check_possible` skips the test elsewhere.
@@ -27,8 +27,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.link import DEVICE
-from tests.support.processes import Process, Processes, children_of
+from tests.support.machine.link import DEVICE
+from tests.support.machine.proc import descendants
+from tests.support.machine.processes import Process, Processes
 
 _RULES = """
 table inet faults {
@@ -87,7 +88,7 @@ class _Namespaces:
         assert self._unshare.stdout is not None and self._unshare.stderr is not None
         if self._unshare.stdout.readline() != "ready\n":
             pytest.fail(f"no namespaces: {self._unshare.stderr.read()}")
-        (self.pid,) = children_of(self._unshare.pid)
+        (self.pid,) = descendants(self._unshare.pid)
 
     def call(self, *command: str, text: str | None = None) -> str:
         """Runs a command in its network namespace."""
@@ -221,7 +222,14 @@ class Network:
         if not self._delay_ms:
             return
         ends = [f"/proc/{host.namespaces.pid}/ns/net={host.address}" for host in self._made]
-        command = [sys.executable, "-m", "benchmarks.link", f"--delay_ms={self._delay_ms}", "--mbit=1000", *ends]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.machine.link",
+            f"--delay_ms={self._delay_ms}",
+            "--mbit=1000",
+            *ends,
+        ]
         self._wire = self.processes.command(command)
         self._wire.wait_for("ready", 20)
 

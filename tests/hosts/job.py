@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.hosts.host import Host, Network
 from tests.hosts.updates import Torn, updates_in
-from tests.support.processes import Process, eventually
+from tests.support.machine.processes import Process, eventually
 
 HEARTBEAT_SECS, RECOVERY_SECS, STARTUP_SECS = 3, 12, 240
 END_SECS = 30.0
@@ -73,7 +73,7 @@ class Job:
         self.now: dict[str, Process] = {}
         self.started: dict[str, list[Process]] = {task: [] for task in self.tasks}
         self.flags = [
-            f"--update={update}", f"--max_steps={self.steps}", "--model=tests.support.models:SlowCounting",
+            f"--update={update}", f"--max_steps={self.steps}", "--model=tests.support.models.small:SlowCounting",
             "--batch_size=16", "--shuffle_buffer=0", "--save_steps=50", "--log_secs=0.1",
             f"--heartbeat_timeout_secs={HEARTBEAT_SECS}", f"--recovery_timeout_secs={RECOVERY_SECS}",
             f"--startup_timeout_secs={STARTUP_SECS}", *flags,

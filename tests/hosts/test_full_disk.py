@@ -11,7 +11,7 @@ from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.hosts.host import Host, Network
 from tests.hosts.job import DONE_SECS, MODES, Job
 from tests.support.long import long
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 every_mode = pytest.mark.parametrize("update", [long(mode) for mode in MODES])
 
@@ -38,7 +38,7 @@ def until_full(job: Job) -> None:
     job.start_all()
     eventually(lambda: len(checkpoints_in(str(host.disk / "model"))) >= 2, 120, "the second checkpoint")
     job.strike(fill, host)
-    job.chief.wait_for("training goes on, the last checkpoint is that of step", 60)
+    job.chief.wait_for("training continues, the last checkpoint is of step", 60)
     check_all_whole(host)
     job.goes_on("the chief's disk is full; ten steps after the first checkpoint that failed")
 

@@ -7,7 +7,8 @@ import pathlib
 import socket
 
 from tests.hosts.host import Host, Network
-from tests.support.processes import Process, Processes, eventually, is_alive
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import Process, Processes, eventually
 
 LISTEN = """
 import socket

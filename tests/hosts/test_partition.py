@@ -21,7 +21,7 @@ from tests.hosts.host import Host, Network
 from tests.hosts.job import END_SECS, HEARTBEAT_SECS, MODES, RECOVERY_SECS, Job
 from tests.hosts.updates import Torn
 from tests.support.long import long
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 A_WHILE = HEARTBEAT_SECS + 2
 ENDS_WITHIN = RECOVERY_SECS + END_SECS

@@ -10,7 +10,7 @@ import pytest
 from tests.hosts.host import Network
 from tests.hosts.job import MODES, Job
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 
 @pytest.mark.parametrize("update", [long(mode) for mode in MODES])
@@ -29,7 +29,12 @@ def test_a_job_ends_right_where_packets_are_late_and_some_are_lost(
 def test_batches_grow_where_packets_are_late(tmp_path: pathlib.Path, processes: Processes, update: str) -> None:
     with Network(tmp_path, processes, delay_ms=20) as network:
         job = Job(
-            network, update, 60, "--model=tests.support.models:Linear", "--batch_size=8..64", "--max_steps=1000000"
+            network,
+            update,
+            60,
+            "--model=tests.support.models.small:Linear",
+            "--batch_size=8..64",
+            "--max_steps=1000000",
         )
         job.start_all()
         job.chief.wait_for("batch_size=64 from step ", within_secs=240)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from tests.pairwise.__main__ import numbers_of
-from tests.support.kill_seeds import VARIABLE
+from tests.trials.kills.seeds import VARIABLE
 
 _SOURCES = "tests/process/test_unbounded_sources.py"
 TESTS = {

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from tests.mutation.mutations import Mutation, mutations_of
-from tests.support.processes import marked
+from tests.support.machine.proc import marked
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", "*.egg-info", ".*_cache")

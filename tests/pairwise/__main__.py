@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from tests.pairwise.factors import Row, design
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 _RUNNING: list[Processes] = []
 

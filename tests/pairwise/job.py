@@ -14,10 +14,10 @@ import signal
 import time
 from collections.abc import Callable
 
-from benchmarks.processes import free_ports
 from ps_train.observe.progress.eval_events import EVAL_DIRECTORY, read_eval_metrics
 from tests.pairwise.factors import HOLD_STEP, RESUME_STEP, SAVE_STEPS, STEPS, Row
-from tests.support.processes import Process, Processes
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes
 
 _START_SECS = 180.0
 _END_SECS = 240.0

@@ -32,9 +32,9 @@ from tests.pairwise.job import Job, Run
 from tests.pairwise.model import IDS, Net, make_examples
 from tests.pairwise.oracle import Optimizer, Oracle
 from tests.pairwise.verdict import SLOT_KEYS, faults
-from tests.support.cluster import train_plainly
+from tests.support.clusters.cluster import train_plainly
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 
 @pytest.fixture(scope="module")

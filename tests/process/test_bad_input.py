@@ -12,7 +12,7 @@ import shlex
 
 import pytest
 
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 SECS = 60.0
 """Far more than a refusal takes; the machine may be busy."""

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
-MODELS = "--model=tests.support.bad_models:"
+MODELS = "--model=tests.support.models.bad:"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_other_names_and_lists_train(processes: Processes, model: str) -> None:
 @pytest.mark.parametrize("update", [long("async"), long("sync")])
 def test_layers_of_tensorflow_1_train_with_tf_keras(processes: Processes, update: str) -> None:
     pytest.importorskip("tf_keras")
-    options = ["--model=tests.support.models:LegacyLayers", f"--update={update}", "--num_ps=2", "--num_workers=1"]
+    options = ["--model=tests.support.models.small:LegacyLayers", f"--update={update}", "--num_ps=2", "--num_workers=1"]
     directories = [f"--model_dir={processes.directory}/m", f"--export_dir={processes.directory}/e"]
     run = processes.run(*options, *directories, "--max_steps=20", new=True, env={"TF_USE_LEGACY_KERAS": "1"})
     assert run.wait(120) == 0, run.output
@@ -93,6 +93,6 @@ def test_layers_of_tensorflow_1_train_with_tf_keras(processes: Processes, update
 
 
 def test_without_tf_keras_the_line_says_what_they_need(processes: Processes) -> None:
-    run = processes.run("--model=tests.support.models:LegacyLayers", f"--model_dir={processes.directory}/m")
+    run = processes.run("--model=tests.support.models.small:LegacyLayers", f"--model_dir={processes.directory}/m")
     assert run.wait(60) == 2, run.output
     assert "is not available with Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1 (" in run.lines[-1]

@@ -10,9 +10,14 @@ import pytest
 
 from tests.process.test_event_files import events_of
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
-FLAGS = ("--model=tests.support.models:Linear", "--log_secs=0.5", "--num_workers=2", "--health_limits=sync_share:0")
+FLAGS = (
+    "--model=tests.support.models.small:Linear",
+    "--log_secs=0.5",
+    "--num_workers=2",
+    "--health_limits=sync_share:0",
+)
 _SIZE = re.compile(r"  batch (\d+)  ")
 
 

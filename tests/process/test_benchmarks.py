@@ -13,11 +13,12 @@ import pytest
 from benchmarks.contenders import Setting, contender_of
 from benchmarks.errors import ContenderError
 from benchmarks.graph_size import Case, observe, programs, whole_job
-from benchmarks.processes import Processes, Program, command_of, descendants
+from benchmarks.processes import Processes, Program
 from benchmarks.run import check_loss, measure, time_to_first_steps
 from benchmarks.startup import PHASES, phases_of
 from tests.support.long import long
-from tests.support.processes import eventually, is_alive
+from tests.support.machine.proc import command_of, descendants, is_alive
+from tests.support.machine.processes import eventually
 
 
 @pytest.mark.parametrize("name", [long("ours-sync"), long("classic-sync"), long("pss-100"), long("single-2x1")])

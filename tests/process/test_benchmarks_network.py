@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from benchmarks.errors import SkippedError
-from benchmarks.link import Pace
 from benchmarks.namespaces import Loopback, Network
 from benchmarks.processes import ROOT, Processes, Program
+from tests.support.machine.link import Pace
 
 _SERVER = """
 import socket

@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.test_uncaptured import Job, steps_made
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 pytestmark = pytest.mark.timeout(300)
 

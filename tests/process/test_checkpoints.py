@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, eventually
+from tests.support.machine.processes import Processes, TestCluster, eventually
 
-COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
+COUNTING = ("--model=tests.support.models.small:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
 
 
 def assert_exact(cluster: TestCluster, least: int) -> None:
@@ -37,7 +37,7 @@ def test_every_checkpoint_of_an_asynchronous_job_is_of_one_step(processes: Proce
     assert_exact(cluster, least=5)
     save = json.loads((cluster.model_dir / "result.json").read_text())["save"]
     assert save["count"] >= 4 and 0 < save["hold_secs_mean"] <= save["hold_secs_max"] and save["write_secs_mean"] > 0
-    assert f"saved {save['count']} checkpoints; pushes were held for" in workers[0].output
+    assert f"saved {save['count']} checkpoints; saving paused updates for" in workers[0].output
     assert ("they are not copied" in workers[0].output) == (how == "--max_snapshot_mib=0")
 
 

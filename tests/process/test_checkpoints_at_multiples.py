@@ -8,9 +8,14 @@ import pytest
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, eventually
+from tests.support.machine.processes import Processes, TestCluster, eventually
 
-COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--keep_checkpoints=100")
+COUNTING = (
+    "--model=tests.support.models.small:Counting",
+    "--batch_size=1",
+    "--shuffle_buffer=0",
+    "--keep_checkpoints=100",
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def test_checkpoints_are_at_multiples_with_several_workers(processes: Processes,
 
 
 def test_workers_wait_no_longer_for_a_frozen_chief_than_the_heartbeat_timeout(processes: Processes) -> None:
-    slow = ("--model=tests.support.models:SlowCounting", *COUNTING[1:], "--heartbeat_timeout_secs=2")
+    slow = ("--model=tests.support.models.small:SlowCounting", *COUNTING[1:], "--heartbeat_timeout_secs=2")
     cluster = TestCluster(processes, 1, 2, *slow, "--max_steps=200", "--save_steps=10")
     servers, (chief, worker) = cluster.start_all()
     eventually(lambda: checkpoints_in(str(cluster.model_dir))[:1] > [(20, "")], 60, "some checkpoints")

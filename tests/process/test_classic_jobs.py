@@ -8,12 +8,12 @@ import signal
 
 import pytest
 
-from benchmarks.processes import free_ports
-from tests.support.processes import ROOT
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 
-SCRIPT = str(pathlib.Path(ROOT) / "tests" / "support" / "scripts" / "sync_means.py")
+SCRIPT = str(pathlib.Path(ROOT) / "tests" / "support" / "compat" / "scripts" / "sync_means.py")
 
 
 def arguments_of(num_workers, last, ending, *rest):
@@ -109,7 +109,7 @@ def test_a_model_that_is_lost_comes_from_the_checkpoint_with_a_warning(processes
     assert second.wait(10) == 0
     weights, step, _ = result(worker)
     assert step == 200 and weights == [200.0]
-    assert "a ps has lost the model; training goes on from global step" in worker.output
+    assert "a ps has lost the model; training continues from global step" in worker.output
 
 
 @pytest.mark.long

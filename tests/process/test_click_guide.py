@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ps_train.models.clicks.synthetic import auc
-from tests.support.processes import ROOT, Processes
+from tests.support.machine.processes import ROOT, Processes
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from ps_train.models.clicks.synthetic import best_scores, write_files
-from tests.support.processes import ROOT, Processes
+from tests.support.machine.processes import ROOT, Processes
 
 
 @pytest.mark.timeout(300)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.processes import free_ports
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, eventually
 
-FLAGS = ("--model=tests.support.models:Counting", "--batch_size=1", "--log_secs=0.1", "--save_steps=50")
+FLAGS = ("--model=tests.support.models.small:Counting", "--batch_size=1", "--log_secs=0.1", "--save_steps=50")
 
 
 class Described:
@@ -118,7 +118,7 @@ def test_the_cluster_of_tf_config_may_be_started_on_this_machine_by_one_command(
     ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
     model_dir = processes.directory / "of_tf_config"
     config = {"cluster": {"ps": [ps], "worker": [worker]}, "model_dir": str(model_dir)}
-    flags = ["--job_name=local", *more, "--model=tests.support.models:Linear", "--max_steps=20"]
+    flags = ["--job_name=local", *more, "--model=tests.support.models.small:Linear", "--max_steps=20"]
     run = processes.run(*flags, env={"TF_CONFIG": json.dumps(config)})
     assert run.wait(80) == 0, run.output
     assert f"ps:0 serves on {ps}" in run.output

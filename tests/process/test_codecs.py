@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import TestCluster, eventually
+from tests.support.machine.processes import TestCluster, eventually
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 pq = pytest.importorskip("pyarrow.parquet")
 

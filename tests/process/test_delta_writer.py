@@ -18,8 +18,8 @@ from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.values import open_saved
 from ps_train.training.duties.delta_writer import DeltaWriter
 from tests.process.test_warm_start import FLAGS, MODEL
-from tests.support.checkpoints import write_checkpoint
-from tests.support.processes import Processes, eventually
+from tests.support.machine.processes import Processes, eventually
+from tests.support.saved.checkpoints import write_checkpoint
 
 
 def deltas_of(directory: pathlib.Path) -> list[str]:

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine.processes import Process, Processes, eventually
 
-COUNTING = ("--model=tests.support.models:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")
+COUNTING = ("--model=tests.support.models.small:Counting", "--num_workers=1", "--save_steps=10", "--log_secs=0.1")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_on_a_full_disk_training_goes_on_and_saves_again_when_there_is_room(
                 file.flush()
     except OSError:
         pass
-    goes_on(run, "training goes on, the last checkpoint is that of step")
+    goes_on(run, "training continues, the last checkpoint is of step")
     assert "could not be written" in run.output
     newest = checkpoints_in(str(small_disk))[0]
     assert whole(newest[1]), "what was there before is as it was"

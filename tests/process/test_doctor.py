@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import resource
 import shutil
@@ -11,18 +10,20 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.namespaces import _Namespaces
-from tests.support.processes import Process, Processes, eventually, free_ports
+from tests.support.machine.namespaces import Host, hosts, needs_namespaces
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
 QUICK = "--wait_secs=1.5"
 
 
-def doctor(processes: Processes, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()):
+def doctor(processes: Processes, *arguments: str, env: dict[str, str] | None = None, prefix: Sequence[str] = ()):
     return processes.command([*prefix, sys.executable, "-m", "ps_train", "doctor", *arguments], env=env)
 
 
@@ -196,7 +197,7 @@ def test_few_open_files_stop_the_checks_before_tensorflow_aborts(processes):
 
 @pytest.mark.long
 def test_a_model_that_fails_is_one_line_as_in_the_job(processes):
-    process = doctor(processes, "--model=tests.support.models:Raises")
+    process = doctor(processes, "--model=tests.support.models.small:Raises")
     assert process.wait(90) == 2, process.output
     (line,) = lines_of(process, "model")
     assert line.startswith("FAIL") and "my own mistake" in line
@@ -228,44 +229,26 @@ def test_the_death_of_the_doctor_is_the_end_of_its_children(processes):
     eventually(lambda: not process.descendants(), 20, "the end of its children")
 
 
-needs_namespaces = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None,
-    reason="network namespaces need root and the programs ip and tc",
-)
+needs_netem = pytest.mark.skipif(shutil.which("tc") is None, reason="a delayed network needs the program tc")
+ADDRESSES = ("10.78.0.1", "10.78.0.2")
 
 
-def call(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+def delay(host: Host, millis: int) -> None:
+    """Delays what the host sends."""
+    done = host.run("tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", f"{millis}ms")
     if done.returncode:
-        pytest.skip(f"{' '.join(command)} failed: {done.stderr.strip()}")
+        pytest.skip(f"no delay: {done.stderr.strip()}")
 
 
-@contextlib.contextmanager
-def two_hosts(delay_ms: int):
-    """Two namespaces joined by a pair of interfaces; the packets of each side are delayed."""
-    namespaces = _Namespaces()
-    try:
-        names = [namespaces.add(f"d{number}") for number in (1, 2)]
-        ends = [f"dv{os.getpid() % 10_000_000}{letter}" for letter in "ab"]
-        call(
-            "ip", "link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1]
-        )
-        for number, (name, end) in enumerate(zip(names, ends, strict=True), start=1):
-            call("ip", "-n", name, "address", "add", f"10.78.0.{number}/24", "dev", end)
-            call("ip", "-n", name, "link", "set", end, "up")
-            if delay_ms:
-                call("tc", "-n", name, "qdisc", "add", "dev", end, "root", "netem", "delay", f"{delay_ms}ms")
-        yield [("ip", "netns", "exec", name) for name in names]
-    finally:
-        namespaces.remove()
-
-
+@needs_netem
 @needs_namespaces
 def test_the_delay_of_a_network_shows_in_the_round_trip(processes):
     flags = ["--ps_hosts=10.78.0.1:2222", "--worker_hosts=10.78.0.2:2222", "--model_dir=m", "--wait_secs=100"]
-    with two_hosts(delay_ms=15) as (first, second):
-        ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0", prefix=first)
-        worker = doctor(processes, *flags, "--job_name=worker", "--task_index=0", prefix=second)
+    with hosts(*ADDRESSES) as (first, second):
+        delay(first, millis=15)
+        delay(second, millis=15)
+        ps = doctor(processes, *flags, "--job_name=ps", "--task_index=0", prefix=first.prefix)
+        worker = doctor(processes, *flags, "--job_name=worker", "--task_index=0", prefix=second.prefix)
         assert ps.wait(200) == 0 and worker.wait(200) == 0, ps.output + worker.output
     (line,) = lines_of(worker, "transport")
     found = re.search(r"round trip ([\d.]+) ms", line)
@@ -277,17 +260,13 @@ def test_the_delay_of_a_network_shows_in_the_round_trip(processes):
 @needs_namespaces
 def test_a_firewall_that_drops_is_a_failure_within_the_deadline(processes):
     flags = ["--ps_hosts=10.78.0.1:2222,10.78.0.9:2222", "--worker_hosts=10.78.0.2:2222", "--model_dir=m"]
-    with two_hosts(delay_ms=0) as (_, second):
-        name = second[-1]
-        call("ip", "-n", name, "neighbour", "add", "10.78.0.9", "lladdr", "02:00:00:00:00:09", "dev", device_of(name))
-        process = doctor(processes, *flags, prefix=second)
+    with hosts(*ADDRESSES) as (_, second):
+        second.run(
+            "ip", "neighbour", "add", "10.78.0.9", "lladdr", "02:00:00:00:00:09", "dev", "eth0"
+        ).check_returncode()
+        process = doctor(processes, *flags, prefix=second.prefix)
         assert process.wait(90) == 2, process.output
     refused, dropped = lines_of(process, "reach")
     assert refused.startswith("warn") and "10.78.0.1:2222" in refused and "refused" in refused
     assert dropped.startswith("FAIL") and "no answer within 3s" in dropped and "open the port" in dropped
     assert "would be worker:0" in lines_of(process, "task")[0]
-
-
-def device_of(namespace: str) -> str:
-    listed = subprocess.run(["ip", "-n", namespace, "-o", "link"], capture_output=True, text=True).stdout
-    return next(found[1] for line in listed.splitlines() if (found := re.match(r"\d+: (dv\w+)", line)))

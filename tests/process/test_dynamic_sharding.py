@@ -19,17 +19,17 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.chaos.verdict import LATE
-from tests.support.kill_seeds import asked_seeds
+from tests.support.data.rows import write_rows
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
-from tests.support.rows import write_rows
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
+from tests.trials.kills.seeds import asked_seeds
 
 PATIENCE_SECS = 300
 """A busy machine needs many times as long as an idle one."""
 
 COUNT, EPOCHS = 4000, 2
 FLAGS = (
-    "--model=tests.support.recording:Recording", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
+    "--model=tests.support.data.recording:Recording", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--sharding=dynamic", "--batch_size=4", f"--epochs={EPOCHS}", "--max_steps=100000", "--log_secs=0.1",
     "--heartbeat_timeout_secs=3", "--startup_timeout_secs=120", "--save_secs=10", "--recovery_timeout_secs=120",
 )  # fmt: skip
@@ -108,7 +108,7 @@ def test_every_row_of_parquet_files_is_used_once_although_workers_are_killed(
     cuts = [0, *sorted(chance.sample(range(count), 3)), count]
     for first, stop in itertools.pairwise(cuts):
         write_rows(data / f"day={first}" / "part-0.parquet", first, stop, chance.choice([40, 100, 400]))
-    flags = ("--model=tests.support.rows:RecordingRows", f"--data_dir={data}", f"--update={update}")
+    flags = ("--model=tests.support.data.rows:RecordingRows", f"--data_dir={data}", f"--update={update}")
     kill_some(Run(processes, num_ps, 3, *flags, f"--model_arg=count={count}", *ones_for(update)), chance, count)
 
 

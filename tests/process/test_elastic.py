@@ -9,8 +9,8 @@ import socket
 import pytest
 import tensorflow as tf
 
-from benchmarks.processes import free_ports
-from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 MAX_STEPS = 3000
 LATE = 5
@@ -38,16 +38,16 @@ def progresses(chief: Process) -> None:
 def test_an_undeclared_worker_takes_part_and_leaves_and_every_update_is_made_once(
     processes: Processes,
 ) -> None:
-    cluster = cluster_of(processes, f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting")
+    cluster = cluster_of(processes, f"--max_steps={MAX_STEPS}", "--model=tests.support.models.small:Counting")
     (ps,), (chief, worker) = cluster.start_all()
     late = join(cluster)
     chief.wait_for(f"worker:{LATE} on {socket.gethostname()}, pid {late.pid} has joined", 40)
-    assert "training goes on with 3 workers" in chief.output
+    assert "training continues with 3 workers" in chief.output
     late.wait_for("first step at global step", 40)
     late.send(signal.SIGTERM)
     assert late.wait(20) == 0, late.output
     assert "it leaves the job (elastic)" in late.output
-    chief.wait_for(f"pid {late.pid} has left; training goes on with 2 workers", 20)
+    chief.wait_for(f"pid {late.pid} has left; training continues with 2 workers", 20)
     for process in (chief, worker, ps):
         assert process.wait(60) == 0, process.output
     saved = tf.train.load_checkpoint(str(cluster.model_dir))
@@ -64,7 +64,7 @@ def test_others_wait_for_it_while_it_takes_part_and_no_longer_when_it_is_killed_
     processes: Processes, update: str
 ) -> None:
     cluster = cluster_of(
-        processes, "--max_steps=10000000", "--model=tests.support.models:Counting", f"--update={update}"
+        processes, "--max_steps=10000000", "--model=tests.support.models.small:Counting", f"--update={update}"
     )
     (ps,), (chief, worker) = cluster.start_all()
     chief.wait_for("step ")
@@ -87,7 +87,7 @@ def test_others_wait_for_it_while_it_takes_part_and_no_longer_when_it_is_killed_
 
 
 def test_a_worker_that_does_not_say_how_many_were_declared_is_refused_with_both_numbers(processes: Processes) -> None:
-    cluster = cluster_of(processes, "--max_steps=10000000", "--model=tests.support.models:Counting")
+    cluster = cluster_of(processes, "--max_steps=10000000", "--model=tests.support.models.small:Counting")
     cluster.start_all()[1][0].wait_for("step ")
     hosts = [*cluster.worker_hosts, f"127.0.0.1:{free_ports(1)[0]}"]
     late = cluster.start("worker", 2, f"--worker_hosts={','.join(hosts)}")

@@ -20,7 +20,7 @@ import zipfile
 
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,8 @@ import pytest
 from ps_train.cluster.membership.run_status import read_status
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, children_of, eventually
+from tests.support.machine.proc import descendants
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 QUICK = ("--log_secs=0.2", "--recovery_timeout_secs=4", "--startup_timeout_secs=40", "--batch_size=8")
 
@@ -58,7 +59,7 @@ def test_a_job_whose_processes_are_all_killed_ends_its_evaluator_within_recovery
     for _ in range(4):  # signs of life, two of which the evaluator has seen by then
         before = read_status(str(model_dir))
         eventually(lambda before=before: read_status(str(model_dir)) != before, 40, "a sign of life")
-    for pid in (*children_of(job.pid), job.pid):
+    for pid in (*descendants(job.pid), job.pid):
         os.kill(pid, signal.SIGKILL)
     assert evaluator.wait(25) == 1
     assert "no sign of life" in evaluator.lines[-1] and "Traceback" not in evaluator.output
@@ -67,7 +68,7 @@ def test_a_job_whose_processes_are_all_killed_ends_its_evaluator_within_recovery
 @pytest.mark.long
 def test_an_evaluator_ends_as_a_job_that_fails(processes: Processes) -> None:
     model_dir = processes.directory / "model"
-    model = "--model=tests.support.models:FailsLater"
+    model = "--model=tests.support.models.small:FailsLater"
     evaluator = evaluate(processes, model_dir, model)
     job = processes.run("--num_workers=1", f"--model_dir={model_dir}", model, *QUICK)
     assert job.wait(40) == 1

@@ -10,12 +10,12 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.support.long import long
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 MODEL = """
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
-    from tests.support.models import Linear
+    from tests.support.models.small import Linear
     class Net(Linear):
         def forward(self, features, training):
             outputs = super().forward(features, training)

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster
+from tests.support.machine.processes import Processes, TestCluster
 
-MODELS = "--model=tests.support.models:"
+MODELS = "--model=tests.support.models.small:"
 
 
 def test_an_exception_in_the_users_own_code_is_told_with_its_place_and_fails_the_whole_job(
@@ -125,7 +125,7 @@ def test_an_asynchronous_job_goes_on_without_a_worker_that_died_and_makes_all_it
 @pytest.mark.long
 def test_the_chief_waits_for_a_worker_that_hangs_only_so_long(processes: Processes) -> None:
     cluster = TestCluster(processes, 1, 2, "--max_steps=3000", "--log_secs=0.2", "--heartbeat_timeout_secs=60")
-    cluster.flags += ["--finish_timeout_secs=2", "--model=tests.support.models:Hangs", "--batch_size=4"]
+    cluster.flags += ["--finish_timeout_secs=2", "--model=tests.support.models.small:Hangs", "--batch_size=4"]
     (ps,), (chief, worker) = cluster.start_all()
     assert chief.wait(60) == 0, chief.output
     assert "no longer waiting for worker:1" in chief.output and f"pid {worker.pid}" in chief.output

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes
+from tests.support.machine.processes import Process, Processes
 
-COUNTING = ("--model=tests.support.models:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
+COUNTING = ("--model=tests.support.models.small:Counting", "--batch_size=1", "--shuffle_buffer=0", "--log_secs=0.1")
 
 
 def start(processes: Processes, *flags: str) -> Process:

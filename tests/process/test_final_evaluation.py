@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.support.long import long
-from tests.support.models import Divided
-from tests.support.processes import Processes, TestCluster
+from tests.support.machine.processes import Processes, TestCluster
+from tests.support.models.small import Divided
 
 MEAN_SQUARE = float(np.mean(np.arange(5000.0) ** 2))
 
 
 def cluster_of(processes: Processes, *flags: str) -> TestCluster:
-    model = "--model=tests.support.models:Scored"
+    model = "--model=tests.support.models.small:Scored"
     return TestCluster(processes, 1, 3, model, "--max_steps=20", "--verbose", *flags)
 
 
@@ -57,7 +57,7 @@ def test_the_chief_scores_the_share_of_a_worker_that_does_not(processes: Process
 @pytest.mark.long
 def test_metrics_of_slices_are_in_the_result_and_in_the_report(processes: Processes) -> None:
     flags = ("--max_steps=10", "--verbose", "--eval_by=country")
-    cluster = TestCluster(processes, 1, 2, "--model=tests.support.models:Divided", *flags)
+    cluster = TestCluster(processes, 1, 2, "--model=tests.support.models.small:Divided", *flags)
     servers, workers = cluster.start_all()
     for process in (*servers, *workers):
         assert process.wait(120) == 0, process.output
@@ -87,7 +87,9 @@ def test_metrics_of_slices_are_in_the_result_and_in_the_report(processes: Proces
 def test_what_cannot_be_divided_is_refused_before_any_step(
     processes: Processes, model: str, field: str, text: str
 ) -> None:
-    run = processes.run(f"--model=tests.support.models:{model}", "--max_steps=5", f"--eval_by={field}", "--model_dir=m")
+    run = processes.run(
+        f"--model=tests.support.models.small:{model}", "--max_steps=5", f"--eval_by={field}", "--model_dir=m"
+    )
     assert run.wait(100) == 2, run.output
     assert text in run.lines[-1], run.output
     assert "step " not in run.output

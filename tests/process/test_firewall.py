@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from tests.support.namespaces import hosts, needs_namespaces, needs_nft
-from tests.support.processes import eventually
+from tests.support.machine.namespaces import hosts, needs_namespaces, needs_nft
+from tests.support.machine.processes import eventually
 
 pytestmark = [pytest.mark.timeout(600), needs_namespaces, needs_nft]
 
@@ -246,7 +246,13 @@ def test_a_member_trains_and_an_outsider_is_refused_also_after_a_ps_restarts(pro
     rules = [firewall(processes, host) for host in (server, member)]
     for process in rules:
         process.wait_for("are admitted")
-    job = [*LISTS, "--model=tests.support.models:Linear", "--max_steps=100000000", "--log_secs=0.2", "--save_secs=1"]
+    job = [
+        *LISTS,
+        "--model=tests.support.models.small:Linear",
+        "--max_steps=100000000",
+        "--log_secs=0.2",
+        "--save_secs=1",
+    ]
 
     def start(host, *own):
         return python(processes, host, "-m", "ps_train", *job, *own)

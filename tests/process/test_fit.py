@@ -12,7 +12,8 @@ import textwrap
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import Processes, eventually, free_ports
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Processes, eventually
 
 NET = """
 import numpy as np, tensorflow as tf
@@ -138,7 +139,8 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
         import signal
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
         try:
-            ps_train.fit("tests.support.models:Linear", num_workers=1, max_steps=10**8, model_dir="m", log_secs=0.2)
+            model = "tests.support.models.small:Linear"
+            ps_train.fit(model, num_workers=1, max_steps=10**8, model_dir="m", log_secs=0.2)
         except KeyboardInterrupt:
             print("INTERRUPTED")
         """,
@@ -155,7 +157,9 @@ def test_an_interrupted_call_saves_and_leaves_no_process(processes: Processes, s
 
 @pytest.mark.long
 def test_tasks_of_a_cluster_take_part_by_the_environment(processes: Processes) -> None:
-    path = script(processes, "show(ps_train.fit('tests.support.models:Linear', max_steps=200, model_dir='m'))", IMPORT)
+    path = script(
+        processes, "show(ps_train.fit('tests.support.models.small:Linear', max_steps=200, model_dir='m'))", IMPORT
+    )
     ports = free_ports(3)
     hosts = [f"127.0.0.1:{port}" for port in ports]
     cluster = {"ps": hosts[:1], "worker": hosts[1:]}

@@ -12,11 +12,12 @@ import urllib.request
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import Processes, children_of, eventually
+from tests.support.machine.proc import descendants
+from tests.support.machine.processes import Processes, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
-MODELS = "--model=tests.support.unhealthy_models:"
+MODELS = "--model=tests.support.models.unhealthy:"
 ONE, TWO = ("--num_ps=1", "--num_workers=1"), ("--num_ps=1", "--num_workers=2")
 
 
@@ -99,7 +100,7 @@ def test_a_ps_with_one_core_is_saturated_and_the_gain_of_another_is_predicted(pr
     job = processes.run(MODELS + "Large", "--batch_size=4", "--log_secs=0.5", *flags, f"--model_dir={tmp_path}")
     job.wait_for("status   http://", 100)
     address = re.search(r"status   (http://\S+)", job.output)[1]
-    ps = next(pid for pid in children_of(job.process.pid) if command_name(pid) == "ps:0")
+    ps = next(pid for pid in descendants(job.process.pid) if command_name(pid) == "ps:0")
     for thread in os.listdir(f"/proc/{ps}/task"):
         os.sched_setaffinity(int(thread), {min(os.sched_getaffinity(0))})
     eventually(lambda: finding_of(address, "ps_cpu")["state"] == "warn", 150, "the warning")

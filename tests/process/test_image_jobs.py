@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import ROOT, Processes, TestCluster
+from tests.support.machine.processes import ROOT, Processes, TestCluster
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.embeddings import positions_of
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 MODEL = """
 import numpy as np

@@ -9,10 +9,10 @@ import shutil
 
 import pytest
 
-from tests.support.processes import Process, Processes
+from tests.support.machine.processes import Process, Processes
 
 BATCH, STEPS = 50, 2
-FLAGS = ["--model=tests.support.models:Ordered", "--update=sync", f"--batch_size={BATCH}", "--num_ps=1"]
+FLAGS = ["--model=tests.support.models.small:Ordered", "--update=sync", f"--batch_size={BATCH}", "--num_ps=1"]
 
 
 def begin(processes: Processes, directory: pathlib.Path, max_steps: int) -> Process:

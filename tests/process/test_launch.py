@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from benchmarks.processes import free_ports
-from tests.support.fork_server import MARK
-from tests.support.processes import Process, Processes, eventually, is_alive, marked
+from tests.support.machine.fork_server import MARK
+from tests.support.machine.ports import free_ports
+from tests.support.machine.proc import is_alive, marked
+from tests.support.machine.processes import Process, Processes, eventually
 
 FAKE_SSH = f"""#!/bin/sh
 # ssh in the way of OpenSSH: options, a host, a command that a shell of that host runs, elsewhere and with little else
@@ -100,7 +101,7 @@ def test_a_job_runs_to_its_end_with_the_output_of_all_tasks(launch: Launch, proc
 
 
 def test_the_first_failure_is_the_cause_and_gives_its_exit_code(launch: Launch, processes: Processes) -> None:
-    run = launch("--model=tests.support.models:NoSuch", "--log_dir=logs")
+    run = launch("--model=tests.support.models.small:NoSuch", "--log_dir=logs")
     assert run.wait(120) == 2
     assert "failed with exit code 2, and so the job failed: " in run.lines[-1] and "NoSuch" in run.lines[-1]
     task = run.lines[-1].split()[1]

@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from tests.support.processes import ROOT, Processes
+from tests.support.machine.processes import ROOT, Processes
 
-PROGRAM = str(pathlib.Path(ROOT) / "tests" / "support" / "scripts" / "deepctr_program.py")
+PROGRAM = str(pathlib.Path(ROOT) / "tests" / "support" / "compat" / "scripts" / "deepctr_program.py")
 USUAL = [("DeepFM", 1), ("WDL", 2)]
 MODELS = [
     "AFM",

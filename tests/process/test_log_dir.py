@@ -8,7 +8,7 @@ import pathlib
 import signal
 
 from tests.process.test_restarts import pid_of
-from tests.support.processes import Processes, TestCluster, eventually
+from tests.support.machine.processes import Processes, TestCluster, eventually
 
 
 def error_of(directory: pathlib.Path, task: str) -> dict:
@@ -33,7 +33,7 @@ def test_a_task_that_fails_leaves_its_cause_and_its_traceback(processes: Process
     cluster = TestCluster(processes, 1, 1, f"--log_dir={logs}", "--max_steps=9")
     server = cluster.start("ps", 0)
     server.wait_for("serves on")
-    worker = cluster.start("worker", 0, "--model=tests.support.models:NoSuch")
+    worker = cluster.start("worker", 0, "--model=tests.support.models.small:NoSuch")
     assert worker.wait(60) == 2
     found = error_of(logs, "worker_0")
     assert found["task"] == "worker:0" and found["exit_code"] == 2
@@ -56,7 +56,7 @@ def test_the_launcher_writes_the_error_of_a_task_that_was_killed(processes: Proc
 
 
 def test_a_local_job_that_fails_before_its_tasks_start_has_the_error_of_the_chief(processes: Processes) -> None:
-    run = processes.run("--log_dir=logs", "--model_dir=m", "--model=tests.support.models:NoSuch")
+    run = processes.run("--log_dir=logs", "--model_dir=m", "--model=tests.support.models.small:NoSuch")
     assert run.wait(60) == 2
     assert error_of(processes.directory / "logs", "worker_0")["cause"] in run.output
 

@@ -10,10 +10,10 @@ import pytest
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 ENDLESS = "--max_steps=100000000"
-MODES = {"sync": "the quorum is now 1 of 2 workers", "bounded": "training goes on with 1 of 2 workers"}
+MODES = {"sync": "the quorum is now 1 of 2 workers", "bounded": "training continues with 1 of 2 workers"}
 
 waiting_modes = pytest.mark.parametrize("update", ["sync", long("bounded")])
 
@@ -22,7 +22,7 @@ def cluster_of(processes: Processes, update: str, *flags: str, workers: int = 2)
     cluster = TestCluster(
         processes, 1, workers, f"--update={update}", "--log_secs=0.2", "--heartbeat_timeout_secs=2", *flags
     )
-    cluster.flags.append("--model=tests.support.models:Linear")
+    cluster.flags.append("--model=tests.support.models.small:Linear")
     return cluster
 
 
@@ -69,7 +69,7 @@ def test_a_worker_without_input_leaves_and_the_job_ends_with_all_of_its_steps(
     processes: Processes, update: str
 ) -> None:
     cluster = cluster_of(processes, update, "--max_steps=300", "--epochs=1", "--batch_size=4", "--shuffle_buffer=0")
-    cluster.flags.append("--model=tests.support.models:Uneven")
+    cluster.flags.append("--model=tests.support.models.small:Uneven")
     (ps,), (chief, worker) = cluster.start_all()
     for process in (chief, worker, ps):
         assert process.wait(60) == 0, process.output

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 TRAINING = """
 import pathlib
 from benchmarks.workloads.big import Big
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 
 def peak():  # getrusage would begin with that of who started this process
     return int(pathlib.Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024

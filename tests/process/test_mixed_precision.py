@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
-STEEP = ("--model=tests.support.mixed:Steep", "--compute_dtype=float16", "--learning_rate=0.01", "--batch_size=4")
+STEEP = (
+    "--model=tests.support.models.mixed:Steep",
+    "--compute_dtype=float16",
+    "--learning_rate=0.01",
+    "--batch_size=4",
+)
 ONE = ("--num_workers=1", "--model_dir=m")
 
 
@@ -34,6 +39,6 @@ def test_examples_of_a_skipped_step_count_as_used_under_dynamic_sharding(process
 
 
 def test_a_model_that_does_not_compute_in_the_dtype_is_refused_before_any_step(processes: Processes) -> None:
-    run = processes.run("--model=tests.support.models:Linear", "--compute_dtype=bfloat16", *ONE)
+    run = processes.run("--model=tests.support.models.small:Linear", "--compute_dtype=bfloat16", *ONE)
     assert run.wait(60) == 2, run.output
     assert "use the dtype of the variables" in run.output and "training from" not in run.output

@@ -9,9 +9,9 @@ import signal
 import pytest
 import tensorflow as tf
 
-from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
-SHORT = ("--num_ps=1", "--num_workers=1", "--model=tests.support.models:Linear")
+SHORT = ("--num_ps=1", "--num_workers=1", "--model=tests.support.models.small:Linear")
 
 
 def error_of(process: Process) -> str:

@@ -12,7 +12,8 @@ import time
 import pytest
 
 from tests.process.test_fit import NET
-from tests.support.processes import eventually, marked
+from tests.support.machine.proc import marked
+from tests.support.machine.processes import eventually
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "notebook" / "clicks.ipynb"

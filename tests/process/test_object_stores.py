@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.processes import Processes
-from tests.support.records import write_lines, write_records
+from tests.support.data.records import write_lines, write_records
+from tests.support.machine.processes import Processes
 
 pytest.importorskip("s3fs")
 server = pytest.importorskip("moto.server")
@@ -57,7 +57,7 @@ def test_a_job_reads_its_data_from_there_and_exports_to_there(
     directory = processes.directory / "m"
     flags = ["--sharding=dynamic", "--epochs=1", "--num_workers=2", "--num_ps=1", "--batch_size=16"]
     flags += [f"--model_dir={directory}", "--data_dir=s3://clicks/data", "--export_dir=s3://clicks/exports"]
-    run = processes.run(f"--model=tests.support.records:{model}", *flags, env={**os.environ, **store})
+    run = processes.run(f"--model=tests.support.data.records:{model}", *flags, env={**os.environ, **store})
     assert run.wait(120) == 0, run.output
     assert tf.train.load_checkpoint(str(directory)).get_tensor("total") == sum(range(200))
     assert json.loads((directory / "result.json").read_text())["metrics"] == {"ids": 1.0}
@@ -71,6 +71,6 @@ def test_a_job_reads_its_data_from_there_and_exports_to_there(
 
 def test_a_bucket_that_is_not_there_is_one_line(processes: Processes, store: dict[str, str], files) -> None:
     flags = ["--data_dir=s3://nowhere/data", f"--model_dir={processes.directory / 'm'}"]
-    run = processes.run("--model=tests.support.records:Records", *flags, env={**os.environ, **store})
+    run = processes.run("--model=tests.support.data.records:Records", *flags, env={**os.environ, **store})
     assert run.wait(120) == 2, run.output
     assert "s3://nowhere/data/train-* cannot be read: The specified bucket does not exist." in run.output

@@ -6,7 +6,8 @@ import os
 import pathlib
 import signal
 
-from tests.support.processes import Processes, eventually, is_alive
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import Processes, eventually
 
 LEAVE_ONE = "setsid sleep 60 >/dev/null 2>&1 & echo $!"
 

@@ -11,9 +11,9 @@ import textwrap
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import ROOT, Process, Processes, TestCluster
+from tests.support.machine.processes import ROOT, Process, Processes, TestCluster
 
-SMALL = ["--num_workers=1", "--max_steps=40", "--model=tests.support.models:Linear", "--batch_size=4"]
+SMALL = ["--num_workers=1", "--max_steps=40", "--model=tests.support.models.small:Linear", "--batch_size=4"]
 
 
 def run_apart(processes: Processes, *arguments: str, stdout: str = "") -> tuple[Process, pathlib.Path]:
@@ -33,14 +33,14 @@ def test_results_and_progress_go_to_standard_output_and_nothing_else_is_written(
 
 @pytest.mark.long
 def test_errors_go_to_standard_error(processes: Processes) -> None:
-    run, errors = run_apart(processes, "--model=tests.support.models:FailsLater", "--update=sync")
+    run, errors = run_apart(processes, "--model=tests.support.models.small:FailsLater", "--update=sync")
     assert run.wait(60) == 1
     assert "error" not in run.output and "assertion" not in run.output
     told = errors.read_text().splitlines()
     (line,) = [line for line in told if "my own assertion" in line]
     assert line is told[-1] and line.startswith("ps_train: worker:")
     assert "InvalidArgumentError: assertion failed: [my own assertion] (" in line
-    assert "tests/support/models.py, line " in line and ", in loss: with tf.control_dependencies" in line, line
+    assert "tests/support/models/small.py, line " in line and ", in loss: with tf.control_dependencies" in line, line
     assert ', op "Assert' in line
     assert "/site-packages/" not in errors.read_text()
 
@@ -50,7 +50,7 @@ def model(processes: Processes) -> str:
     """The path of a model of the user's, which raises in the method that --model_arg=raises names."""
     source = """
         import tensorflow as tf
-        from tests.support.models import Linear
+        from tests.support.models.small import Linear
         def deeper(name, raises):
             if name == raises:
                 raise KeyError(f"mine in {name}")
@@ -153,7 +153,7 @@ def test_a_worker_in_its_own_terminal_says_joined_training_and_done(processes: P
     assert chief.lines[-5:] == [
         f"checkpoint {cluster.model_dir}/model.ckpt-40",
         f"exported {processes.directory}/e/1",
-        f"to go on:  the same command with --model_dir={cluster.model_dir} and --max_steps above 40",
+        f"to resume: the same command with --model_dir={cluster.model_dir} and --max_steps above 40",
         f"to look:   tensorboard --logdir={cluster.model_dir}",
         f"to serve:  tensorflow_model_server --model_base_path={processes.directory}/e",
     ]

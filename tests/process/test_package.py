@@ -13,7 +13,8 @@ import zipfile
 import pytest
 
 from ps_train.config import flags
-from tests.support.processes import ROOT, Processes, free_ports
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT, Processes
 
 PRESETS = sorted((ROOT / "flags").glob("*.flags"))
 

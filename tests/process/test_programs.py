@@ -33,7 +33,7 @@ import tensorflow as tf
 
 from tests.process.programs import sizes
 from tests.support.long import long
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes
+from tests.support.machine.processes import Process, Processes
 
 STEPS = 500
-ADDING = ("--model=tests.support.models:Adding", "--batch_size=32", "--shuffle_buffer=0", "--log_secs=0.1")
+ADDING = ("--model=tests.support.models.small:Adding", "--batch_size=32", "--shuffle_buffer=0", "--log_secs=0.1")
 
 
 def train(processes: Processes, name: str, *flags: str) -> Process:
@@ -81,7 +81,7 @@ def test_a_batch_size_that_follows_the_network_is_read_by_the_input_of_a_worker_
     processes: Processes, update: str, steps: int, replicas: int
 ) -> None:
     flags = (f"--update={update}", "--batch_size=8..32", "--health_limits=sync_share:0.001", f"--max_steps={steps}")
-    process = train(processes, "model", "--ps_on_workers", *flags, "--model=tests.support.models:Adding")
+    process = train(processes, "model", "--ps_on_workers", *flags, "--model=tests.support.models.small:Adding")
     assert "batch_size=16 from step" in process.output, process.output
     result = json.loads((processes.directory / "model" / "result.json").read_text())
     assert result["global_step"] == steps

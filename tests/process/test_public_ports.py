@@ -8,8 +8,9 @@ import time
 import pytest
 
 from ps_train.base.network_interfaces import ALLOW_VARIABLE
-from tests.support.namespaces import hosts, needs_namespaces
-from tests.support.processes import ROOT, free_ports
+from tests.support.machine.namespaces import hosts, needs_namespaces
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT
 
 pytestmark = [pytest.mark.timeout(300), needs_namespaces]
 

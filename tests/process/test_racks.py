@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from benchmarks.processes import free_ports
 from ps_train.base.errors import UnreachableError
 from ps_train.cluster.membership.records import TaskStatus, task_key
 from ps_train.cluster.membership.succession import Aggregator, aggregator_key
@@ -17,8 +16,9 @@ from ps_train.config.job import Job
 from ps_train.training.duties.rack_member import RackMember
 from tests.process.test_status import address_of, get
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
-from tests.support.statuses import task_status
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
+from tests.support.status.tasks import task_status
 
 HEARTBEAT_SECS, LONG_SECS, LOAD_SECS = 3, 30, 15
 """Heartbeats, and the seconds that a busy machine may need more than an idle one."""
@@ -27,7 +27,7 @@ HEARTBEAT_SECS, LONG_SECS, LOAD_SECS = 3, 30, 15
 def cluster_of(processes: Processes, *flags: str, num_workers: int = 4) -> TestCluster:
     own = ["--update=sync", "--log_secs=0.2", f"--heartbeat_timeout_secs={HEARTBEAT_SECS}", *flags]
     cluster = TestCluster(processes, 2, num_workers, *own)
-    cluster.flags.append("--model=tests.support.models:Linear")
+    cluster.flags.append("--model=tests.support.models.small:Linear")
     return cluster
 
 
@@ -76,7 +76,7 @@ def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: P
         workers[other].send(signal.SIGKILL)
         chief.wait_for("the quorum is now 2 of 4 workers", 40)
     else:
-        taken = f"worker:{other} adds up the gradients of rack b now, in the place of worker:{index}"
+        taken = f"worker:{other} adds up the gradients of rack b now, instead of worker:{index}"
         workers[other].wait_for(taken, HEARTBEAT_SECS + LOAD_SECS)
     goes_on(chief)
     if victim == "stopped":

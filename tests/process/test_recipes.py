@@ -14,7 +14,7 @@ from examples import my_din, recipes
 from ps_train.models import din, multitask
 from ps_train.models.clicks.synthetic import auc
 from tests.support.long import long
-from tests.support.processes import ROOT, Processes
+from tests.support.machine.processes import ROOT, Processes
 
 MODELS = [
     recipes.BatchNorm,
@@ -90,7 +90,7 @@ def test_a_recipe_with_several_tasks_predicts_each_of_them_from_its_export(proce
 @pytest.mark.long
 def test_an_exported_model_is_neutral_to_the_position_whose_bias_it_has_learned(processes: Processes) -> None:
     run = processes.run(
-        "--model=tests.support.models:Positioned", "--num_ps=1", "--num_workers=2", "--batch_size=256",
+        "--model=tests.support.models.small:Positioned", "--num_ps=1", "--num_workers=2", "--batch_size=256",
         "--max_steps=1500", "--model_dir=m", "--export_dir=export",
     )  # fmt: skip
     assert run.wait(200) == 0, run.output

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.data.records import write_lines, write_records
 from tests.support.long import long
-from tests.support.processes import Processes
-from tests.support.records import write_lines, write_records
+from tests.support.machine.processes import Processes
 
-MODEL = "--model=tests.support.records:Records"
+MODEL = "--model=tests.support.data.records:Records"
 
 
 @pytest.mark.parametrize("sharding", ["dynamic", long("static")])
@@ -49,7 +49,7 @@ def test_every_line_is_used_once(processes: Processes) -> None:
         write_lines(data / f"train-{number}", 40 * number, 40 * number + 40)
     write_lines(data / "test-0", 0, 90)
     options = [f"--data_dir={data}", f"--model_dir={directory}", "--sharding=dynamic", "--epochs=1", "--num_workers=2"]
-    run = processes.run("--model=tests.support.records:Lines", *options)
+    run = processes.run("--model=tests.support.data.records:Lines", *options)
     assert run.wait(90) == 0, run.output
     assert tf.train.load_checkpoint(str(directory)).get_tensor("total") == sum(range(120))
     assert json.loads((directory / "result.json").read_text())["metrics"] == {"ids": 1.0}

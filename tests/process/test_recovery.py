@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 MAX_STEPS = 700
-COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models:Counting", "--batch_size=1")
+COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models.small:Counting", "--batch_size=1")
 AT_THAT_MOMENT = 4
 """Asynchronous updates that had reached one ps and not the other."""
 
@@ -96,7 +96,7 @@ def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_t
 
 @pytest.mark.long
 def test_the_tables_and_local_variables_of_a_worker_outlive_the_session_that_lost_a_ps(processes: Processes) -> None:
-    flags = ["--model=tests.support.models:Remembering", "--batch_size=1", "--max_steps=400", "--steps_per_run=1"]
+    flags = ["--model=tests.support.models.small:Remembering", "--batch_size=1", "--max_steps=400", "--steps_per_run=1"]
     run = Disturbed(processes, 1, *flags)
     assert run.value("global_step") == 400
 
@@ -130,7 +130,7 @@ def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed
     """Exactly: both workers' batches together are all data, and every update adds the same integers."""
     steps = 600
     flags = ["--update=sync", f"--max_steps={steps}", "--batch_size=32"]
-    run = Disturbed(processes, victim, "--model=tests.support.models:Adding", *flags)
+    run = Disturbed(processes, victim, "--model=tests.support.models.small:Adding", *flags)
     assert run.restarted == victim and run.restored >= 50 and run.lost > 0
     expected = steps * np.arange(1, 4)
     for step, path in checkpoints_in(str(run.cluster.model_dir)):
@@ -143,7 +143,7 @@ def test_synchronous_training_ends_at_the_values_of_a_run_that_was_not_disturbed
 @pytest.mark.long
 def test_a_ps_that_is_killed_while_the_chief_ends_the_job_and_comes_back_ends_well_too(processes: Processes) -> None:
     """Slow ends the training for 4 s, after its last checkpoint."""
-    flags = ("--model=tests.support.models:SlowEnd", "--max_steps=200", "--batch_size=1", "--log_secs=0.1")
+    flags = ("--model=tests.support.models.small:SlowEnd", "--max_steps=200", "--batch_size=1", "--log_secs=0.1")
     cluster = TestCluster(processes, 2, 1, *flags)
     servers, (chief,) = cluster.start_all()
     chief.wait_for("the end begins", 90)

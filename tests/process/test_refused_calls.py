@@ -12,13 +12,13 @@ import pytest
 import tensorflow as tf
 
 from tests.process.test_dynamic_sharding import ones_for
+from tests.support.clusters.refusals import refusing
 from tests.support.long import long
-from tests.support.processes import ROOT, Processes
-from tests.support.refusals import refusing
+from tests.support.machine.processes import ROOT, Processes
 
 
 def trained(tmp_path: pathlib.Path, bits: int, *cases: str) -> list[dict]:
-    command = [sys.executable, "-m", "tests.support.refused_calls", *cases]
+    command = [sys.executable, "-m", "tests.support.clusters.refused_calls", *cases]
     done = subprocess.run(
         command, env=refusing(tmp_path, bits), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
@@ -63,7 +63,7 @@ def test_a_job_uses_every_example_once_although_all_its_tasks_refuse_calls(
     # an opening fails more often than not after 1000 calls.  So the refusals come from more calls, not from fewer ids.
     model_dir, (count, bits) = tmp_path / "model", (4800, 19) if update == "sync" else (1200, 13)
     flags = [
-        "--model=tests.support.recording:Recording", f"--model_arg=count={count}", "--model_arg=secs=0.005",
+        "--model=tests.support.data.recording:Recording", f"--model_arg=count={count}", "--model_arg=secs=0.005",
         "--sharding=dynamic", "--batch_size=4", "--epochs=1", "--max_steps=100000", "--save_steps=20",
         "--heartbeat_timeout_secs=5", "--verbose", "--num_workers=2", f"--num_ps={num_ps}", f"--update={update}",
         *ones_for(update),

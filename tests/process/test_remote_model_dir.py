@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.run_directory.spool import checkpoint_files, listed_in, step_of
-from tests.support.object_store import ObjectStore, object_store
-from tests.support.processes import Processes, eventually
+from tests.support.data.object_store import ObjectStore, object_store
+from tests.support.machine.processes import Processes, eventually
 
 URL = "s3://runs/a/1"
 PATIENCE_SECS = 300

@@ -10,14 +10,15 @@ import signal
 
 import pytest
 
-from tests.support.processes import Process, Processes, children_of
+from tests.support.machine.proc import descendants
+from tests.support.machine.processes import Process, Processes
 
 RESTART = "--max_restarts=3"
 
 
 def pid_of(launcher: Process, job_name: str, index: int) -> int:
     """The child that is a task."""
-    for pid in children_of(launcher.pid):
+    for pid in descendants(launcher.pid):
         if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{job_name}:{index}\n":
             return pid
     raise AssertionError(f"no {job_name}:{index} among the children")
@@ -28,7 +29,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
 ) -> None:
     model_dir = processes.directory / "model"
     run = processes.run(
-        RESTART, "--model=tests.support.models:Counting", "--max_steps=700", "--log_secs=0.1", "--save_steps=50",
+        RESTART, "--model=tests.support.models.small:Counting", "--max_steps=700", "--log_secs=0.1", "--save_steps=50",
         "--shuffle_buffer=0", "--heartbeat_timeout_secs=3", f"--model_dir={model_dir}",
     )  # fmt: skip
     run.wait_for("step ")
@@ -45,7 +46,7 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
 @pytest.mark.long
 def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(processes: Processes) -> None:
     run = processes.run(
-        RESTART, "--max_restarts=1", "--num_workers=1", "--model=tests.support.models:FailsLater",
+        RESTART, "--max_restarts=1", "--num_workers=1", "--model=tests.support.models.small:FailsLater",
         f"--model_dir={processes.directory}/m",
     )  # fmt: skip
     assert run.wait(60) == 1
@@ -55,6 +56,6 @@ def test_restarts_are_bounded_and_the_last_lines_of_the_failed_child_are_shown(p
 
 @pytest.mark.long
 def test_a_wrong_configuration_is_not_tried_again(processes: Processes) -> None:
-    run = processes.run(RESTART, "--model=tests.support.models:Vector", f"--model_dir={processes.directory}/m")
+    run = processes.run(RESTART, "--model=tests.support.models.small:Vector", f"--model_dir={processes.directory}/m")
     assert run.wait(40) == 2
     assert "started again" not in run.output

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.processes import free_ports
 from tests.support.long import long
-from tests.support.processes import ROOT, eventually
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
-SCRIPTS = pathlib.Path(ROOT) / "tests" / "support" / "scripts"
+SCRIPTS = pathlib.Path(ROOT) / "tests" / "support" / "compat" / "scripts"
 CLUSTER = ["--num_ps=1", "--num_workers=2"]
 
 

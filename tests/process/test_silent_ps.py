@@ -13,7 +13,7 @@ import pytest
 from tests.process.test_cluster_file import FLAGS as PACE
 from tests.process.test_cluster_file import Described, saved
 from tests.support.long import long
-from tests.support.processes import Process, Processes, eventually
+from tests.support.machine.processes import Process, Processes, eventually
 
 STEPS, RECOVERY_SECS = 1000, 30
 FLAGS = (

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.support.processes import Processes
-from tests.support.refusals import refusing
+from tests.support.clusters.refusals import refusing
+from tests.support.machine.processes import Processes
 
 CALLS = 2000
 

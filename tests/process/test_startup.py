@@ -11,7 +11,8 @@ import time
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, eventually, free_ports
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Processes, TestCluster, eventually
 
 SHORT = "--startup_timeout_secs=1.5"
 
@@ -120,7 +121,7 @@ def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is
     processes: Processes,
 ) -> None:
     cluster = TestCluster(
-        processes, 1, 2, "--model=tests.support.models:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=25"
+        processes, 1, 2, "--model=tests.support.models.small:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=25"
     )
     ps = cluster.start("ps", 0)
     ps.wait_for("serves")
@@ -224,7 +225,7 @@ def test_a_signal_ends_a_worker_that_waits_for_the_chief_at_once(processes: Proc
 
 @pytest.mark.long
 def test_workers_that_are_copies_of_one_process_do_not_draw_the_same_numbers(processes: Processes) -> None:
-    flags = ["--model=tests.support.models:Drawing", "--max_steps=2", f"--model_dir={processes.directory}/model"]
+    flags = ["--model=tests.support.models.small:Drawing", "--max_steps=2", f"--model_dir={processes.directory}/model"]
     program = f"import sys, numpy.random; from ps_train.__main__ import run; sys.argv[1:] = {flags}; run()"
     run = processes.command([sys.executable, "-c", program])
     assert run.wait(60) == 0, run.output

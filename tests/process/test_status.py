@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.long import long
-from tests.support.processes import Processes, eventually
+from tests.support.machine.processes import Processes, eventually
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,8 +14,8 @@ import pytest
 
 from ps_train.observe.status.page import page
 from tests.support.long import long
-from tests.support.processes import eventually
-from tests.support.status_page import (
+from tests.support.machine.processes import eventually
+from tests.support.status.page import (
     DISPLAYS,
     HOSTILE,
     PageServer,

@@ -13,8 +13,8 @@ import pytest
 
 from tests.process.test_restarts import pid_of
 from tests.support.long import long
-from tests.support.processes import Process, Processes, eventually
-from tests.support.status_page import facts_of, messages_of, rows_of, started_browser, text_of, titles_of
+from tests.support.machine.processes import Process, Processes, eventually
+from tests.support.status.page import facts_of, messages_of, rows_of, started_browser, text_of, titles_of
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster, eventually
+from tests.support.machine.processes import Processes, TestCluster, eventually
 
 ENDLESS = "--max_steps=100000000"
 _TGKILL = {"x86_64": 234, "aarch64": 131}.get(platform.machine())

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from tests.support.long import long
-from tests.support.processes import ROOT, Processes, eventually
+from tests.support.machine.processes import ROOT, Processes, eventually
 
-FLAGS = ["--num_workers=1", "--max_steps=60", "--model=tests.support.models:Linear", "--log_secs=0.05"]
+FLAGS = ["--num_workers=1", "--max_steps=60", "--model=tests.support.models.small:Linear", "--log_secs=0.05"]
 UPDATE = "\r\x1b[K"
 
 

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from tests.support.long import long
-from tests.support.processes import Processes, TestCluster
+from tests.support.machine.processes import Processes, TestCluster
 
 pytestmark = pytest.mark.timeout(300)
 
 STEPS = 60
-ADDING = ["--model=tests.support.models:Adding", "--update=sync", f"--max_steps={STEPS}", "--batch_size=32"]
+ADDING = ["--model=tests.support.models.small:Adding", "--update=sync", f"--max_steps={STEPS}", "--batch_size=32"]
 FAULT = ["--inject_fault=kill:ps:0@30", "--max_restarts=1", "--save_steps=10"]
 
 

@@ -27,7 +27,9 @@ import pytest
 import tensorflow.compat.v1 as v1
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from tests.support.processes import Process, Processes, eventually, free_ports
+from ps_train.base.extras import install
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, eventually
 
 SERVER = os.environ.get("PS_TRAIN_TEST_MLFLOW") or shutil.which("mlflow")
 needs_mlflow = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow-skinny is not installed")
@@ -44,7 +46,7 @@ KEY = "0" * 40
 NET = """
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 class Net(Linear):
     def metrics(self, outputs, labels):
@@ -322,5 +324,5 @@ def test_a_tracker_without_its_package_is_refused_before_anything_starts(process
     code += "; sys.argv = ['ps_train', '--track=wandb', '--model_dir=m']; from ps_train.__main__ import run; run()"
     run = processes.command([sys.executable, "-c", code])
     assert run.wait(60) == 2
-    line = "ps_train: error: track=wandb (from the command line) needs wandb: pip install 'ps_train[wandb]'."
+    line = f"ps_train: error: track=wandb (from the command line) needs wandb: {install('wandb')}."
     assert run.lines == [line] and not (processes.directory / "m").exists()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.processes import free_ports
 from ps_train.cluster.membership.run_status import RunState, read_status
 from ps_train.observe.progress.eval_events import read_eval_metrics
 from tests.support.long import long
-from tests.support.processes import ROOT, Process, Processes
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT, Process, Processes
 
 pytest.importorskip("ps_train.compat.estimator.estimator")
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
 
 def result_of(directory: pathlib.Path) -> dict:
@@ -78,7 +78,7 @@ def test_the_last_global_step_is_exactly_max_steps(processes: Processes, workers
 @pytest.mark.timeout(300)
 def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_workers(processes: Processes) -> None:
     directory = processes.directory / "model"
-    common = ["--model=tests.support.models:Linear", "--batch_size=4", "--optimizer=adam", "--log_secs=0.2"]
+    common = ["--model=tests.support.models.small:Linear", "--batch_size=4", "--optimizer=adam", "--log_secs=0.2"]
     common.append(f"--model_dir={directory}")
     first = processes.run(*common, "--max_steps=100000000", "--save_steps=100", "--num_ps=2", "--num_workers=1")
 
@@ -116,7 +116,7 @@ def test_a_killed_job_resumes_from_its_checkpoint_with_other_numbers_of_ps_and_w
 @pytest.mark.parametrize("update", [long("async"), "sync"])
 def test_input_that_ends_early_on_one_worker_does_not_end_the_job(processes: Processes, update: str) -> None:
     cluster = TestCluster(
-        processes, 1, 2, f"--update={update}", "--model=tests.support.models:Linear", "--batch_size=4"
+        processes, 1, 2, f"--update={update}", "--model=tests.support.models.small:Linear", "--batch_size=4"
     )
     cluster.flags.append("--model_arg=count=800")
     ps = cluster.start("ps", 0)
@@ -218,7 +218,10 @@ def test_mnist_files_train_the_softmax_regression(processes: Processes) -> None:
 def test_a_worker_that_comes_when_all_is_done_does_not_keep_a_local_cluster(processes: Processes) -> None:
     directory = processes.directory / "m"
     run = processes.run(
-        "--model=tests.support.models:Late", "--max_steps=20", f"--model_dir={directory}", "--startup_timeout_secs=50"
+        "--model=tests.support.models.small:Late",
+        "--max_steps=20",
+        f"--model_dir={directory}",
+        "--startup_timeout_secs=50",
     )
     assert run.wait(40) == 0, run.output
     assert result_of(directory)["global_step"] == 20

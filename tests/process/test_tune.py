@@ -13,7 +13,9 @@ import time
 
 import pytest
 
-from tests.support.processes import Process, Processes, eventually, free_ports, is_alive
+from tests.support.machine.ports import free_ports
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import Process, Processes, eventually
 
 pytest.importorskip("optuna")
 pytest.importorskip("plotly")
@@ -173,7 +175,7 @@ def test_a_signal_stops_the_study_and_a_second_tuner_is_refused(processes: Proce
     other = processes.run(*command)
     assert other.wait(60) == 2 and f"is in use by another tune (process {run.pid})" in other.output
     run.send(signal.SIGINT)
-    assert run.wait(60) == 130 and run.lines[-1] == "to go on: the same command" and not processes.orphans()
+    assert run.wait(60) == 130 and run.lines[-1] == "to resume: the same command" and not processes.orphans()
     again = processes.run(*command)
     assert again.wait(100) == 0, again.output
     assert "1 go on" in again.output and summary(processes)["trials"][0]["steps"] == 20

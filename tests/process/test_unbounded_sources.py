@@ -16,14 +16,14 @@ import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.run_directory.cut_checkpoints import read_cuts
-from tests.support.kill_seeds import asked_seeds
+from tests.support.data.recording import NAMES
 from tests.support.long import long
-from tests.support.processes import Process, Processes, TestCluster, eventually
-from tests.support.recording import NAMES
+from tests.support.machine.processes import Process, Processes, TestCluster, eventually
+from tests.trials.kills.seeds import asked_seeds
 
 pytest.importorskip("confluent_kafka")
 
-from tests.support.kafka import Brokers
+from tests.support.data.kafka import Brokers
 
 COUNT = 1000
 PATIENCE_SECS = 300
@@ -31,7 +31,7 @@ PATIENCE_SECS = 300
 
 BEGIN = 1_700_006_400_000  # a full hour
 FLAGS = (
-    "--model=tests.support.kafka:RecordingMessages", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
+    "--model=tests.support.data.kafka:RecordingMessages", f"--model_arg=count={COUNT}", "--model_arg=secs=0.02",
     "--model_arg=end=1", "--sharding=dynamic", "--batch_size=4", "--max_steps=100000", "--log_secs=0.1",
     "--heartbeat_timeout_secs=3", "--startup_timeout_secs=120", "--save_secs=1", "--recovery_timeout_secs=120",
     "--max_batch_wait_secs=0.2",

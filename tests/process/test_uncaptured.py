@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.processes import free_ports
 from tests.support.long import long
-from tests.support.processes import ROOT, Process, Processes, eventually
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT, Process, Processes, eventually
 
 pytestmark = pytest.mark.timeout(300)
 

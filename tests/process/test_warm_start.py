@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.embeddings import positions_of
-from tests.support.processes import Processes
+from tests.support.machine.processes import Processes
 
 MODEL = """
 import numpy as np
@@ -94,7 +94,7 @@ def test_wrong_sources_maps_and_steps_are_refused(processes: Processes) -> None:
         tf.compat.v1.train.Saver().save(session, str(directory / "foreign/model.ckpt"))
     (directory / "wrong.map").write_text("userz = users\n")
     for flags, text in (
-        (("--warm_start=nowhere",), "nowhere is no checkpoint and no SavedModel"),
+        (("--warm_start=nowhere",), "nowhere is neither a checkpoint nor a SavedModel"),
         (("--warm_start=damaged",), "no checkpoint in damaged can be read"),
         (("--warm_start=damaged/model.ckpt-20",), "damaged/model.ckpt-20 is damaged or incomplete"),
         (("--warm_start=foreign",), "has no variable that fits one of the model"),

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tests.support.long import long
-from tests.support.processes import ROOT, Processes, free_ports
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import ROOT, Processes
 
 COMMAND = [sys.executable, str(ROOT / "examples" / "wide_deep_estimator.py"), "--max_steps=300"]
 

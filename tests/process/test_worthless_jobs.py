@@ -8,12 +8,12 @@ import time
 import pytest
 
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import Process, Processes
+from tests.support.machine.processes import Process, Processes
+from tests.support.models.small import Linear
 
 
 def run(processes: Processes, train: str, test: str, *flags: str) -> Process:
-    data = ("--model=tests.support.bad_data:Data", f"--model_arg=train={train}", f"--model_arg=test={test}")
+    data = ("--model=tests.support.data.bad:Data", f"--model_arg=train={train}", f"--model_arg=test={test}")
     model_dir = f"--model_dir={processes.directory}/model"
     return processes.run(*data, "--num_workers=1", "--max_steps=50", "--finish_timeout_secs=1", model_dir, *flags)
 
@@ -95,7 +95,7 @@ def test_a_test_split_that_does_not_end_is_scored_for_a_limited_time(processes: 
     began = time.monotonic()
     job = run(processes, "arrays", "endless", f"--num_workers={workers}", "--finish_timeout_secs=2")
     assert job.wait(80) == 0, job.output
-    assert "(finish_timeout_secs): the metrics are those of these examples; remove .repeat()" in job.output
+    assert "(finish_timeout_secs): the metrics are of these examples; remove .repeat()" in job.output
     seconds = float(job.output.split("did not end within ")[1].split(" examples and ")[1].split("s (")[0])
     assert 2 <= seconds <= time.monotonic() - began
     labels = Linear().data("test", "").labels

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from benchmarks.processes import name_of
 from tests.soak.sampling import disk_of, sample_of
 from tests.soak.verdict import Disk, Sample
-from tests.support.processes import Process, Processes, command_of
+from tests.support.machine.proc import command_of, name_of
+from tests.support.machine.processes import Process, Processes
 
 BATCH_SIZE = 4
 REFUSED = "a call was refused because of its id"
@@ -75,7 +75,7 @@ class Plan:
 
     def arguments(self, model_dir: pathlib.Path) -> list[str]:
         log = f"--log_secs={min(1.0, self.sample_secs)}"
-        model = "tests.soak.paced:Paced" if self.is_paced else "tests.support.models:Linear"
+        model = "tests.soak.paced:Paced" if self.is_paced else "tests.support.models.small:Linear"
         free = [f"--model={model}", f"--batch_size={BATCH_SIZE}", log, *self.flags]
         sizes = [f"--num_ps={self.num_ps}", f"--num_workers={self.workers}", f"--max_steps={self.max_steps}"]
         return [*free, *sizes, f"--update={self.update}", "--steps_per_run=1", "--verbose", f"--model_dir={model_dir}"]

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.processes import free_ports
+from tests.support.machine.ports import free_ports
 
 _LIBRARY = "libtensorflow_framework.so.2"
 _SYMBOL = "_ZN10tensorflow15LocalRendezvous16aborted_rendezs_E"

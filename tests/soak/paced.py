@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support import models
+from tests.support.models.small import small
 
 _SECS = 0.006
 
 
-class Paced(models.Linear):
+class Paced(small.Linear):
     """The same model, whose features come some milliseconds later."""
 
     def forward(self, features, training):
-        return super().forward(models.paced(features, _SECS), training)
+        return super().forward(small.paced(features, _SECS), training)

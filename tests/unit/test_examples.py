@@ -6,8 +6,8 @@ import functools
 
 import pytest
 
-from tests.support.annotations import modules
-from tests.support.examples import Example, blocks_of
+from tests.support.documents.annotations import modules
+from tests.support.documents.examples import Example, blocks_of
 
 USERS = {"model_fn"}
 """Functions of a user, which examples call."""

@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(ps_train.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
 ELSEWHERE = {
     "benchmarks": TESTS.parent / "benchmarks",
-    **{folder: TESTS / folder for folder in ("support", "mutation", "programs")},
+    **{folder: TESTS / folder for folder in ("support", "trials", "mutation", "programs")},
 }
 """Folders of tests of what is not in ps_train."""
 

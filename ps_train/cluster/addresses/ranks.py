@@ -54,7 +54,7 @@ def cluster_of_ranks(addresses: Sequence[str], rank: int, given: Mapping[str, An
         raise ConfigError(f"the rank {rank} (from {source}) is out of range: use 0 to {size - 1}.")
     if num_ps >= size:
         raise ConfigError(
-            f"{source} has {size} task{'s' if size > 1 else ''}, of which {num_ps} would be ps, so no worker is left: "
+            f"{source} has {size} task{'s' if size > 1 else ''}, and {num_ps} would be ps, so no worker is left: "
             "start more tasks, or use a smaller --num_ps."
         )
     job = {"ps_hosts": tuple(addresses[:num_ps]), "worker_hosts": tuple(addresses[num_ps:])}

@@ -99,7 +99,7 @@ class MembershipMonitor:
                 log.warning("%s", line)
 
     def _consequence(self) -> str:
-        """Returns how training goes on with the present members, for a log line."""
+        """Returns how training continues with the present members, for a log line."""
         present = len(self._membership.present)
         if present == 0:
             return "all input has been read" if self._membership.has_ended else "no worker is left to train"
@@ -107,7 +107,7 @@ class MembershipMonitor:
             backups = self._job.backup_limits(self._declared)
             words = "the quorum is now at most" if backups.is_range else "the quorum is now"
             return f"{words} {max(1, present - backups.lower)}{self._of_declared} workers"
-        return f"training goes on with {present}{self._of_declared} workers"
+        return f"training continues with {present}{self._of_declared} workers"
 
     def _too_few(self, changes: Iterable[MembershipChange]) -> PsTrainError | None:
         left = [change for change in changes if not change.present]

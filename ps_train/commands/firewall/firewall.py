@@ -77,7 +77,7 @@ class RuleSource:
         self._warned: set[str] = set()
         task = self._parsed.task
         if not any(getattr(self._parsed.job, name) for name in HOST_LISTS):
-            raise ConfigError("the job has no host lists: give those of its tasks, --ps_hosts and --worker_hosts.")
+            raise ConfigError("the job has no host lists: give --ps_hosts and --worker_hosts.")
         if task.job_name == "evaluator":
             raise ConfigError("an evaluator opens no port: its host needs no rules.")
         self.task: Task | None = None if task.job_name == "local" else with_task(task)
@@ -234,7 +234,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
 
     def run() -> int:
         cut = list(arguments).index("--") if "--" in arguments else len(arguments)
-        given, flags = _parser().parse_known_args(arguments[:cut])
+        given, flags = command_line().parse_known_args(arguments[:cut])
         return _run(given, flags, list(arguments[cut + 1 :]), console)
 
     return run_command(run, console)
@@ -274,7 +274,8 @@ def _networks(texts: Sequence[str], flag: str) -> frozenset[Network]:
     return frozenset(found)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train firewall", description=__doc__)
     add = parser.add_argument
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")
@@ -282,5 +283,5 @@ def _parser() -> CommandParser:
     networks: Any = {"action": "append", "default": [], "may_be_empty": True}  # the check of a network refuses that
     add("--admit", **networks, help="NETWORK,... that is admitted too; for elastic workers")
     add("--admit_status", **networks, help="NETWORK,... that may see the status page and the health of tasks")
-    parser.epilog = "All other flags are those of the job: python -m ps_train --help."
+    parser.epilog = "All flags of the job are possible too: python -m ps_train --help."
     return parser

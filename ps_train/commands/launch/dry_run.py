@@ -34,7 +34,7 @@ def dry_run(job: Job, console: Console) -> int:
     found = find_warm_start(job, variables, job.model_dir)
     if not found:
         console.line(
-            f"{job.model_dir} has checkpoints: the run goes on, and {described(job, 'warm_start')} is not used"
+            f"{job.model_dir} has checkpoints: the run resumes, and {described(job, 'warm_start')} is not used"
         )
         return EXIT_DONE
     _, step = step_to_show(job, cluster, model, source, variables)

@@ -238,7 +238,7 @@ def error_of_call(code: int, directory: str) -> PsTrainError:
     causes = [error for error in found if error.kind != JobFailedError.__name__] or found
     if code < 0 or code > _SIGNALLED:
         signum = abs(code) if code < 0 else code - _SIGNALLED
-        return JobFailedError(f"the job was stopped by {signal_name(signum)}: call fit() again to go on.")
+        return JobFailedError(f"the job was stopped by {signal_name(signum)}: call fit() again to resume.")
     if not causes:
         return JobFailedError(f"the job failed with exit code {code}; its output has the cause.")
     kind = getattr(errors, causes[0].kind, None)

@@ -31,10 +31,11 @@ def compare(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(_parser().parse_args(arguments), console), console)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train compare", description=__doc__)
     parser.add_argument("first", metavar="A", help="SavedModel, or directory of numbered ones")
     parser.add_argument("second", metavar="B", help="the other one")
@@ -131,7 +132,7 @@ def _output(path: str, outputs: Sequence[str], chosen: str) -> str:
     for name in usual:
         if name in outputs:
             return name
-    raise ConfigError(f"{path} has the outputs {', '.join(outputs)}: choose that of the probabilities by --output.")
+    raise ConfigError(f"{path} has the outputs {', '.join(outputs)}: name the probabilities by --output.")
 
 
 def _labels(name: str, values: Sequence[Any]) -> Any:

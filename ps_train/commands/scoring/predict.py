@@ -38,10 +38,11 @@ def predict(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(_parser().parse_args(arguments), console), console)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train predict", description=__doc__)
     parser.add_argument("--export_dir", required=True, metavar="DIR", help="SavedModel, or directory of numbered ones")
     add_data_flags(parser)
@@ -124,7 +125,7 @@ def _run(given: argparse.Namespace, console: Console) -> int:
     with ScoringProgress.of(plan, scoring) as progress:
         parts = progress.open_parts()
         if len(parts) < scoring.data.parts:
-            console.line(f"going on: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")
+            console.line(f"resuming: {scoring.data.parts - len(parts)} of {scoring.data.parts} parts are done")
         workers = min(given.num_workers, len(parts))
         if workers > 1:
             scoring.close()
@@ -154,7 +155,9 @@ def _in_processes(plan: Any, parts: Sequence[int], workers: int) -> None:
             for future in futures:
                 future.result()
         except BrokenProcessPool:
-            raise TrainingError("a process of --num_workers has ended: the same command goes on.") from None
+            raise TrainingError(
+                "a process of --num_workers has ended: start the same command again to resume."
+            ) from None
         finally:
             for future in futures:
                 future.cancel()

@@ -22,6 +22,7 @@ from typing import Any
 
 from ps_train.base.console import duration
 from ps_train.base.errors import ConfigError
+from ps_train.base.extras import install
 from ps_train.base.whole_file import write_whole
 from ps_train.commands.tuning.executions import MODEL, TRIALS, Jobs
 from ps_train.commands.tuning.study import Study, TunedTrial, import_optuna, without_password
@@ -42,7 +43,7 @@ def check_plotly() -> None:
         import plotly  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            f"tune draws {PAGE} with plotly, which cannot be imported ({error}): pip install 'ps_train[tune]'."
+            f"tune draws {PAGE} with plotly, which cannot be imported ({error}): {install('tune')}."
         ) from None
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.errors import ConfigError, cut, nearest, one_line
+from ps_train.base.extras import install
 from ps_train.commands.tuning.space import Space, flag_of
 
 SAMPLERS = ("tpe", "random", "cmaes", "grid")
@@ -42,9 +43,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ConfigError(
-            f"tune needs Optuna, which cannot be imported ({error}): pip install 'ps_train[tune]'."
-        ) from None
+        raise ConfigError(f"tune needs Optuna, which cannot be imported ({error}): {install('tune')}.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -363,7 +362,7 @@ class Study:
                     import cmaes  # noqa: F401
                 except ImportError as error:
                     raise ConfigError(
-                        f"--sampler=cmaes needs the package cmaes ({error}): pip install 'ps_train[tune]'."
+                        f"--sampler=cmaes needs the package cmaes ({error}): {install('tune')}."
                     ) from None
                 return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
             return samplers.TPESampler(seed=seed)

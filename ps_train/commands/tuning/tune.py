@@ -95,9 +95,7 @@ def tune(arguments: Sequence[str], console: Console) -> int:
         if type(error).__module__.partition(".")[0] not in _OF_STORAGES:
             raise
         cause = without_password(one_line(error))[:_SHOWN_CAUSE]
-        found = TrainingError(
-            f"the storage of the study failed ({cause}): the same command goes on when it works again."
-        )
+        found = TrainingError(f"the storage of the study failed ({cause}): start the same command again when it works.")
     if not report_error(found):
         console.error(f"{ERROR_BEGINS}{found}")
     return found.exit_code
@@ -108,7 +106,8 @@ def default_directory(job: Job) -> str:
     return os.path.join("runs", f"{job.model.rpartition(':')[2].lower()}-tune")
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train tune", description=__doc__)
     add = parser.add_argument
     add("--objective", required=True, help="the metric of the test split that decides, or loss: the last training loss")
@@ -127,12 +126,12 @@ def _parser() -> CommandParser:
     add("--study_dir", default="", metavar="DIR", help="directory of the study and its jobs [runs/MODEL-tune]")
     add("--storage", default="", metavar="URL", help="Optuna's storage [sqlite:///DIR/study.db]")
     add("--study", default="", metavar="NAME", help="name of the study in the storage [the last part of DIR]")
-    parser.epilog = "All other flags are those of the jobs: python -m ps_train --help."
+    parser.epilog = "All flags of the jobs are possible too: python -m ps_train --help."
     return parser
 
 
 def _run(arguments: Sequence[str], console: Console) -> int:
-    parser = _parser()
+    parser = command_line()
     cut = list(arguments).index("--") if "--" in arguments else len(arguments)
     _check_flags(list(arguments)[:cut], parser)
     given, rest = parser.parse_known_args(list(arguments)[:cut])
@@ -208,7 +207,7 @@ def _check_job(parsed: flags.ParsedFlags, given: argparse.Namespace, space: Spac
     if task.job_name != "local":
         raise ConfigError(
             f"this process is {flags.with_task(task)} of a cluster, but tune starts whole jobs: leave the task out, "
-            "with --cluster_from=none that of the environment too; machines share a study through --storage."
+            "with --cluster_from=none if the environment names it; machines share a study through --storage."
         )
     for name in OF_ONE_RUN:
         if name in parsed.given:
@@ -327,7 +326,7 @@ def _say_begin(study: Study, given: argparse.Namespace, directory: str, console:
     if study.size(given.trials) < given.trials:
         console.line(f"the grid has {study.size(given.trials)} points")
     if finished or left or others:
-        begun = f", {len(left)} go on" if left else ""
+        begun = f", {len(left)} resume" if left else ""
         begun += f", {len(others)} run elsewhere ({', '.join(sorted({*others}))})" if others else ""
         console.line(f"{len(finished)} trials have ended already{begun}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -406,7 +405,7 @@ def _search(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
     _end_all(search, signals)
     _report(study, jobs, given, directory, console)
     if signals.got:
-        console.line("to go on: the same command")
+        console.line("to resume: the same command")
         return exit_code_of_signal(signals.got[0])
     return EXIT_DONE if study.best(1) else _no_trial(study, console)
 

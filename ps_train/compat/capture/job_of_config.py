@@ -38,6 +38,7 @@ _FROM_PROGRAM = (
     "optimizer",
     "optimizer_arg",
     "learning_rate",
+    "warmup_steps",
     "batch_size",
     "epochs",
     "shuffle_buffer",

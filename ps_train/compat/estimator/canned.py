@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.extras import install
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec import export_outputs
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
@@ -26,8 +27,8 @@ _REASONS = {
     "InMemoryEvaluatorHook": "it evaluates in the process that trains: use train_and_evaluate with an EvalSpec",
     "KMeans": "it updates its centers with operations of its own: write a model_fn",
     "LinearSDCA": "it keeps a state for each example: use tf.train.FtrlOptimizer in a LinearClassifier",
-    "RNNClassifier": "its layers are those of Keras 2: write a model_fn with tf.nn.dynamic_rnn",
-    "RNNEstimator": "its layers are those of Keras 2: write a model_fn with tf.nn.dynamic_rnn",
+    "RNNClassifier": "its layers need Keras 2: write a model_fn with tf.nn.dynamic_rnn",
+    "RNNEstimator": "its layers need Keras 2: write a model_fn with tf.nn.dynamic_rnn",
     "SavedModelEstimator": "it needs exports of training graphs: keep the checkpoint, or use warm_start_from",
     "build_raw_supervised_input_receiver_fn": "graphs of training are not exported: use export_saved_model",
     "model_to_estimator": "a Keras model does not become an Estimator: build the layers in a model_fn, or describe the "
@@ -59,7 +60,7 @@ def refuse_keras_optimizer(optimizer: Any) -> None:
     if of_keras:
         instead = next((_OF_TRAIN[kind.__name__] for kind in of_keras if kind.__name__ in _OF_TRAIN), "AdamOptimizer")
         raise ValueError(
-            f"the optimizer {of_keras[0].__name__} is one of Keras, and canned models train with those of tf.train: "
+            f"the optimizer {of_keras[0].__name__} is one of Keras, and canned models need one of tf.train: "
             f"use tf.train.{instead}"
         )
 
@@ -132,7 +133,7 @@ def missing_for(name: str) -> str:
     missing = missing_package()
     return missing and (
         f"{name} needs tensorflow-estimator {VERSION} and tf-keras, but {missing}: "
-        "pip install 'ps_train[estimator]', or write a model_fn."
+        f"{install('estimator')}, or write a model_fn."
     )
 
 

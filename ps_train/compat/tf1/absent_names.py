@@ -9,8 +9,11 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from ps_train.base.extras import install
+
+_INSTALL = f", or {install('compat')}"
 _INSTEAD = {
-    "contrib.slim": "pip install 'ps_train[compat]', or write the layers with tf.layers",
+    "contrib.slim": f"{install('compat')}, or write the layers with tf.layers",
     "contrib.rnn": "use the cells of tf.nn.rnn_cell",
     "contrib.rnn.python": "use tf.layers.dense in place of _Linear, and the cells of tf.nn.rnn_cell",
     "contrib.tpu": "TPUs are not supported; use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
@@ -21,9 +24,9 @@ _INSTEAD = {
     "contrib.learn.datasets": "load the data with numpy, or with tf.data",
     "contrib.opt": "use an optimizer of tf.train",
     "contrib.eager": "eager execution is not a part of graph programs; remove it",
-    "contrib.estimator": "use tf.estimator; pip install 'ps_train[estimator]' adds heads and canned estimators",
+    "contrib.estimator": f"use tf.estimator; for heads and canned estimators {install('estimator')}",
     "contrib.feature_column": "use tf.feature_column",
-    "contrib.layers": "use tf.layers, tf.nn or tf.feature_column, or pip install 'ps_train[compat]'",
+    "contrib.layers": f"use tf.layers, tf.nn or tf.feature_column{_INSTALL}",
     **{
         f"contrib.layers.{old}": f"use tf.feature_column.{new}"
         for old, new in (
@@ -51,16 +54,16 @@ _INSTEAD = {
     "contrib.linalg": "use tf.linalg",
     "contrib.linear_optimizer": "use tf.train.FtrlOptimizer",
     "contrib.session_bundle": "use tf.saved_model",
-    "contrib.tensorboard": "pip install tensorboard, and use tensorboard.plugins",
+    "contrib.tensorboard": f"{install('tensorboard')}, and use tensorboard.plugins",
     "contrib.distributions": "use tf.distributions",
     "contrib.keras": "use tf.keras",
     "contrib.lookup": "use tf.lookup",
     "contrib.staging": "use tf.data, which reads ahead",
     "contrib.summary": "use tf.summary",
     "contrib.seq2seq": "write it in the script, with tf.nn.dynamic_rnn and the cells of tf.nn.rnn_cell",
-    "contrib.losses": "use tf.losses, or pip install 'ps_train[compat]'",
-    "contrib.metrics": "use tf.metrics, or pip install 'ps_train[compat]'",
-    "contrib.framework": "use tf.train or tf.get_variable, or pip install 'ps_train[compat]'",
+    "contrib.losses": f"use tf.losses{_INSTALL}",
+    "contrib.metrics": f"use tf.metrics{_INSTALL}",
+    "contrib.framework": f"use tf.train or tf.get_variable{_INSTALL}",
     "keras.utils.multi_gpu_model": "leave it out; the tasks of TF_CONFIG train together, and each uses its own GPUs",
     "keras.estimator": "build the layers in a model_fn, or describe the model as ps_train.Model",
     "estimator.tpu": "TPUs are not supported; use tf.estimator.Estimator, or TPUEstimator(use_tpu=False)",
@@ -77,7 +80,6 @@ _INSTEAD = {
 }
 """Advice by the begin of a name; the longest that fits counts."""
 
-_INSTALL = ", or pip install 'ps_train[compat]'"
 _CONTRIB = "write it in the script, with tf.nn, tf.layers and tf.get_variable"
 _USUAL = "look for its successor in the documentation of tf.compat.v1"
 

@@ -199,7 +199,7 @@ def parse_values(values: str, type_map: Mapping[str, type], ignore_unknown: bool
             raise ValueError(f"{name!r} is not a hyperparameter: use one of {', '.join(sorted(type_map))}")
         kind = type_map[name]
         if name in found and (index is None or not isinstance(found[name], dict) or int(index) in found[name]):
-            raise ValueError(f"the hyperparameter {name!r} stands twice in {values!r}")
+            raise ValueError(f"the hyperparameter {name!r} is twice in {values!r}")
         if match["list"] is not None:
             if index is not None:
                 raise ValueError(f"{match[0]!r} assigns a list to one value of the hyperparameter {name!r}")

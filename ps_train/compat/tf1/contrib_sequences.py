@@ -73,7 +73,9 @@ def sequence_input_layer(
                 lengths.append(length)
                 continue
             if not hasattr(column, "get_sequence_dense_tensor"):
-                raise ValueError(f"{column.name} is no column of sequences: use one of tf.feature_column.sequence_*.")
+                raise ValueError(
+                    f"{column.name} is not a column of sequences: use one of tf.feature_column.sequence_*."
+                )
             state = _Weights(trainable)
             with v1.variable_scope(None, column.name):
                 if hasattr(column, "create_state"):

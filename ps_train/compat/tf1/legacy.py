@@ -15,13 +15,14 @@ import sys
 import warnings
 from typing import Any
 
+from ps_train.base.extras import install
 from ps_train.base.private_tf import give_back_tensor
 from ps_train.compat.tf1.lazy_module import NameSource
 
 _KERAS = "tf_keras"
 _HOME = f"{_KERAS}.api._v1.keras.__internal__.legacy"
 _SLIM = "tf_slim"
-INSTALL = "pip install 'ps_train[compat]'"
+INSTALL = install("compat")
 """Advice: this extra names both packages."""
 
 

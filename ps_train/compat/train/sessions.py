@@ -81,7 +81,7 @@ class SessionManager(v1.train.SessionManager):
         if session is None:
             session = _accepted(super().prepare_session(master, *arguments, **options))
             if self._prepared and master:
-                log.warning("a ps has lost the model; training goes on from global step %s", self._step_in(session))
+                log.warning("a ps has lost the model; training continues from global step %s", self._step_in(session))
         self._prepared = True
         return session
 
@@ -130,7 +130,7 @@ class SessionManager(v1.train.SessionManager):
         if not self._is_ready(session, self._ready_ops[-1]):
             session.close()
             return None
-        log.info("the ps have the model at global step %s, where training goes on", self._step_in(session))
+        log.info("the ps have the model at global step %s, where training continues", self._step_in(session))
         return session
 
     @staticmethod

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError, nearest, one_line
+from ps_train.base.extras import install
 from ps_train.data.bad_records import BadRecords
 from ps_train.data.data_shard import DataShard
 from ps_train.data.file_names import digest, files_like
@@ -35,7 +36,7 @@ Parse = Callable[[dict[str, Any]], Any]
 
 
 class Parquet(Stream):
-    """The rows of Parquet files.  Needs pyarrow: `pip install 'ps_train[parquet]'`.
+    """The rows of Parquet files.  Needs pyarrow: `pip install '.[parquet]'` in a clone of ps_train.
 
     A column of numbers is a tensor [n], one of strings a string tensor [n], one of lists a ragged tensor [n, None] or
     [n, None, None], one of lists of a fixed size k a tensor [n, k]; `data/parquet/columns.py` lists all types.  The
@@ -208,4 +209,4 @@ def check_pyarrow() -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f"Parquet files need pyarrow: pip install 'ps_train[parquet]' ({error}).") from None
+        raise ConfigError(f"Parquet files need pyarrow: {install('parquet')} ({error}).") from None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.errors import ConfigError, DataError, UnreachableError, nearest, one_line
+from ps_train.base.extras import install
 from ps_train.data.unbounded.source import Row, UnboundedSource
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ Moment = str | float | datetime.datetime
 
 
 class Kafka(UnboundedSource):
-    """The messages of a topic.  Needs confluent_kafka: `pip install 'ps_train[kafka]'`, and --sharding=dynamic.
+    """The messages of a topic.  Needs `pip install '.[kafka]'` in a clone of ps_train, and --sharding=dynamic.
 
     A message without a value (a tombstone) is left out.
 
@@ -238,9 +239,9 @@ class Kafka(UnboundedSource):
         if not self._skip_lost:
             raise DataError(
                 f"{place} the earliest that is there is {low}: {low - wanted} offsets have been deleted (retention); "
-                "use Kafka(..., skip_lost=True) to go on without them, or another --model_dir."
+                "use Kafka(..., skip_lost=True) to continue without them, or another --model_dir."
             )
-        log.warning("%s %d offsets have been deleted (retention); going on at %d", place, low - wanted, low)
+        log.warning("%s %d offsets have been deleted (retention); continuing at %d", place, low - wanted, low)
         held.append(Row(None, wanted, low))
         self._call(lambda client: client.incremental_unassign([self._place(partition)]))
         self._call(lambda client: client.incremental_assign([self._place(partition, low)]))
@@ -332,4 +333,4 @@ def _check_client() -> None:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f"Kafka needs confluent_kafka: pip install 'ps_train[kafka]' ({error}).") from None
+        raise ConfigError(f"Kafka needs confluent_kafka: {install('kafka')} ({error}).") from None

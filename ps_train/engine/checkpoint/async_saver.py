@@ -302,7 +302,7 @@ class _Hold:
         began, self._began = self._began, None
         self._stack.close()
         self._secs.append(time.monotonic() - began)
-        log.debug("pushes were held for %.1f ms", self._secs[-1] * 1000)
+        log.debug("saving paused updates for %.1f ms", self._secs[-1] * 1000)
 
     def fail(self, error: BaseException) -> None:
         """Ends the hold after an error, if it has not ended."""

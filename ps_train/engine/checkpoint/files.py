@@ -434,7 +434,7 @@ class Checkpoints:
         if foreign := foreign_checkpoints(self.directory):
             raise ConfigError(
                 f"{self.shown_path(foreign[0][0])} is of another run than the file run_id in {self.shown_directory} "
-                f"says ({len(foreign)} in all): remove run_id to go on from it, use --ignore_checkpoints to start at "
+                f"says ({len(foreign)} in all): remove run_id to resume from it, use --ignore_checkpoints to start at "
                 "step 0, or use another --model_dir."
             )
         return None

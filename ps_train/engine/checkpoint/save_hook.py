@@ -215,7 +215,7 @@ class SaveHook(v1.train.SessionRunHook):
             try:
                 step = self._saves.poll()
             except SaveError as error:
-                log.warning("%s; training goes on, the last checkpoint is that of step %d", error, self.step)
+                log.warning("%s; training continues, the last checkpoint is of step %d", error, self.step)
                 side_work.failed("checkpoints", one_line(error), is_told=True)
                 step = None
                 if self._state.begun:

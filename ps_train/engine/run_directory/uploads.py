@@ -306,7 +306,7 @@ class Uploader:
         if self._failing_since is None:
             self._failing_since = time.monotonic()
             log.warning(
-                "model_dir=%s takes no files (%s): checkpoints stay on this machine until it does; training goes on",
+                "model_dir=%s takes no files (%s): checkpoints stay on this machine until it does; training continues",
                 self._url, reason,
             )  # fmt: skip
 

@@ -271,7 +271,7 @@ def _calls(
         yield found
         if number == UNKNOWN and limit is not None and limit.is_reached(examples, since):
             log.warning(
-                "%s did not end within %d examples and %.0fs (finish_timeout_secs): the metrics are those of these "
+                "%s did not end within %d examples and %.0fs (finish_timeout_secs): the metrics are of these "
                 "examples; remove .repeat() from data(), or use a larger --finish_timeout_secs",
                 batches.name, examples, time.monotonic() - since,
             )  # fmt: skip

@@ -212,7 +212,7 @@ class _ShapesOfBatch:
             try:
                 tf.import_graph_def(graph.as_graph_def(), inputs, name="")
             except (ValueError, TypeError, tf.errors.OpError) as error:  # the model has a batch size in its code
-                log.debug("shapes are those of the model's own batch size: %s", error)
+                log.debug("shapes have the model's own batch size: %s", error)
                 self._is_exact = False
 
     def of(self, pair: _Pair) -> Shapes | None:

@@ -123,7 +123,7 @@ def _refuse_hashed(table: Table) -> None:
     if table.hashed:
         raise ModelError(
             f"table {table.name} has hash_buckets and begins with given values: ids are hashed into rows, so no row "
-            "is that of a known id; declare the table with rows, or use a random initializer."
+            "has a known id; declare the table with rows, or use a random initializer."
         )
 
 
@@ -132,12 +132,12 @@ def _check(table: Table, shape: Any, dtype: tf.DType) -> None:
     if not (dtype.is_floating or dtype.is_integer or dtype.is_bool):
         raise ModelError(f"table {table.name} begins with given values of {dtype.name}: use numbers.")
     if not tf.TensorShape(shape).is_compatible_with(wanted):
-        order = "row i is that of id i"
+        order = "row i is of id i"
         if table.by_field:
             order = "the rows of the fields follow each other"
         if table.total > sum(table.sizes):
             order += ", and each field's default row comes after its other rows"
         raise ModelError(
             f"table {table.name} begins with given values of shape {tuple(tf.TensorShape(shape))}: give "
-            f"{wanted}, of which {order}."
+            f"{wanted}, where {order}."
         )

@@ -27,7 +27,7 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
     if largest == "wait":
         if job.update == "sync":
             modes = [f"--update={mode}" for mode in ("bounded", "async") if _may_have_mode(job, mode)]
-            use = [*_one_more_backup(status, job), *modes] or ["faster machines in the place of the slow ones"]
+            use = [*_one_more_backup(status, job), *modes] or ["faster machines instead of the slow ones"]
         elif job.update == "bounded":
             limits = job.steps_ahead_limits
             use = [f"--max_steps_ahead={limits.lower}..{limits.upper + 4}", "--update=async"]
@@ -117,7 +117,7 @@ def ps_memory(status: Status, job: Job, task: str, value: float) -> str:
 def skipped(status: Status, job: Job, task: str, value: float) -> str:
     """Advice for gradients that are not finite."""
     if job.scales_loss:
-        return "the first overflows of float16 find the loss scale; if they go on, --compute_dtype=bfloat16"
+        return "the first overflows of float16 find the loss scale; if they continue, --compute_dtype=bfloat16"
     means = ["a smaller --learning_rate"]
     means += ["--clip_global_norm" if job.clip_global_norm is None else "a smaller --clip_global_norm"]
     return f"{_either(means)}; check the data for NaN"
@@ -149,7 +149,7 @@ def slow_worker(status: Status, job: Job, task: str, value: float) -> str:
     worker = next((worker for worker in status["workers"] if worker["task"] == task), None)
     look = f"look at the machine of {worker['location'] if worker else task}"
     if backup := _one_more_backup(status, job):
-        return f"{look}; {backup[0]} goes on without the slowest"
+        return f"{look}; {backup[0]} continues without the slowest"
     return f"{look}; --sharding=dynamic gives it less data" if _may_be_dynamic(status, job) else look
 
 

@@ -89,7 +89,9 @@ class JobObserver:
         self._server.start()
         console.line(f"status   {self._server.address}")
         if not is_loopback(self._job.status_host):
-            log.warning("%s: whoever reaches this port can read the status page", described(self._job, "status_host"))
+            log.warning(
+                "%s: every host that reaches this port can read the status page", described(self._job, "status_host")
+            )
 
     def watch(self, heartbeat: Heartbeat) -> None:
         """Takes in from now on whatever the heartbeat reads."""

@@ -53,9 +53,14 @@ class RunSummary:
         if self.counters.skipped:
             lines.append(f"{self.counters.skipped} gradients were skipped because they were not finite")
         if self.saving:
-            count, mean, longest = (self.saving[name] for name in ("count", "hold_secs_mean", "hold_secs_max"))
-            saved = "1 checkpoint" if count == 1 else f"{count} checkpoints"
-            lines.append(f"saved {saved}; pushes were held for {mean}s on average, {longest}s at most")
+            count = self.saving["count"]
+            mean, longest = (_rounded(self.saving[name]) for name in ("hold_secs_mean", "hold_secs_max"))
+            saved, times = (
+                ("1 checkpoint", mean)
+                if count == 1
+                else (f"{count} checkpoints", f"{mean} on average, {longest} at most")
+            )
+            lines.append(f"saved {saved}; saving paused updates for {times}")
         if self.counters.dropped:
             late = "came too late for their step" if job.update == "sync" else "were older than max_staleness"
             late += ", or were lost by --inject_fault" if dropped_share(job.inject_fault) else ""
@@ -85,3 +90,8 @@ class RunSummary:
             **({"save": self.saving} if self.saving else {}),
             **{name: report for name, report in reports.items() if report is not None},
         }
+
+
+def _rounded(secs: float) -> str:
+    """Returns a duration for reading: in whole milliseconds below a second."""
+    return f"{secs:.1f} s" if secs >= 1 else f"{max(1, round(1000 * secs))} ms"

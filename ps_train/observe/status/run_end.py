@@ -113,25 +113,25 @@ def read_result_step(directory: str) -> int | None:
 
 
 def advice(directory: str, export_dir: str, step: int, is_call: bool = False) -> list[str]:
-    """Returns the last lines of a run for the console: how to go on, how to look at it, and what to serve.
+    """Returns the last lines of a run for the console: how to resume it, how to look at it, and how to serve it.
 
     Args:
       directory: the model directory.
       export_dir: directory of the exported model, "" if it was not exported.
       step: the last global step.
-      is_call: True for a call of `ps_train.fit`, which has arguments in the place of flags.
+      is_call: True for a call of `ps_train.fit`, which has arguments instead of flags.
     """
-    same, go_on, export = (
+    same, more_steps, export = (
         f"the same command with --model_dir={shlex.quote(directory)}",
         "--max_steps",
         "--export_dir=DIR",
     )
     if is_call:
-        same, go_on, export = f"the same call with model_dir={directory!r}", "max_steps", "export_dir='DIR'"
+        same, more_steps, export = f"the same call with model_dir={directory!r}", "max_steps", "export_dir='DIR'"
     base = export_dir if scheme_of(export_dir) else os.path.abspath(export_dir)
     serve = f"tensorflow_model_server --model_base_path={shlex.quote(base)}"
     return [
-        f"to go on:  {same} and {go_on} above {step}",
+        f"to resume: {same} and {more_steps} above {step}",
         f"to look:   {tensorboard_command(directory)}",
         f"to serve:  {serve if export_dir else f'{same} and {export} writes a SavedModel'}",
     ]

@@ -198,7 +198,7 @@ class Tracking:
         self._is_refused = isinstance(error, RefusedRunError)
         if self._is_refused:
             self._points.clear()
-        self._tell(f"{_short(error)}; {'this run is not tracked' if self._is_refused else 'training goes on'}")
+        self._tell(f"{_short(error)}; {'this run is not tracked' if self._is_refused else 'training continues'}")
         return not self._is_refused
 
     def _tell(self, text: str) -> None:

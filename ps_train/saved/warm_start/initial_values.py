@@ -94,7 +94,7 @@ def _choice(variable: VariableTrace, source: SourceCheckpoint) -> Beginning:
     old = source.layout_of(value.key, new) if value.key in source.kinds else None
     in_blocks = old is not None and old.in_blocks
     if new.in_blocks or in_blocks:
-        order = "in ps_train's order of rows" if in_blocks else "row i as that of id i"
+        order = "in ps_train's order of rows" if in_blocks else "row i for id i"
         log.info("table %s takes %s of checkpoint %s, %s", table.name, value.key, value.path, order)
     if in_blocks == new.in_blocks:
         return Beginning(TAKEN, value.key)

@@ -101,7 +101,7 @@ def read_map(path: str) -> NameMap:
             continue
         line = _parsed(text, f"{path}:{number}")
         if line.new in lines:
-            raise ConfigError(f"{line.place}: {line.new} stands in {lines[line.new].place} too: use one line for it.")
+            raise ConfigError(f"{line.place}: {line.new} is in {lines[line.new].place} too: use one line for it.")
         lines[line.new] = line
     return NameMap(lines)
 

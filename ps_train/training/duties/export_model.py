@@ -80,7 +80,7 @@ def check_auc(job: Job, metrics: Mapping[str, Any]) -> str:
     if name is None:
         raise ModelError(
             f"{described(job, 'export_rows')} needs the AUC on the test split, and the model has none: return a test "
-            "split by data(), and an auc by metrics(), as that of ps_train.metrics.auc; or leave export_rows out."
+            "split by data(), and an auc by metrics(), such as ps_train.metrics.auc; or leave export_rows out."
         )
     return name
 

@@ -166,7 +166,7 @@ class RackMember:
             return None
         former = Aggregator.from_json(before).task if before else ""
         self._lost = former if former != self._task else ""
-        place = f", in the place of {former}" if self._lost else ""
+        place = f", instead of {former}" if self._lost else ""
         # The first one of a rack is no news for people; another one means that a worker was lost.
         level = logging.WARNING if self._lost else logging.INFO
         log.log(level, "%s adds up the gradients of rack %s now%s", self._task, self._rack, place)

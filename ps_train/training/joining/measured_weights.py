@@ -135,4 +135,4 @@ def _parsed(text: str, num_ps: int) -> tuple[float, ...]:
         weights = (0.0,)
     if text == _EVEN or (len(weights) == num_ps and all(weights)):
         return weights
-    raise RefusedError(f"ps 0 has the record {shown(text)} in the place of weights for {num_ps} ps.")
+    raise RefusedError(f"ps 0 has the record {shown(text)} instead of weights for {num_ps} ps.")

@@ -140,7 +140,10 @@ def warn_of_not_finite(split: str, arrays: Arrays | None) -> None:
 def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
     with tf.Graph().as_default():
         step = v1.placeholder_with_default(np.int64(0), [], "global_step")
-        name, rate = job.optimizer_name(model.default_optimizer), job.learning_rate or model.default_learning_rate
+        name = job.optimizer_name(model.default_optimizer)
+        rate: Any = job.learning_rate or model.default_learning_rate
+        if job.warmup_steps:
+            rate = v1.placeholder_with_default(np.float32(rate), [], "learning_rate")
         with overriding_global_step(step), user_code("optimizer()"):
             found = model.optimizer(name, rate)
         groups = optimizer_groups(found)
@@ -149,8 +152,18 @@ def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
             f"{described(job, 'optimizer_arg')} has no effect: {type(model).__name__}.optimizer() makes its optimizers "
             "itself; set the argument there, or leave optimizer_arg out."
         )
+    if job.warmup_steps and not any(_uses(optimizer, rate) for optimizer in groups.optimizers.values()):
+        raise ConfigError(
+            f"{described(job, 'warmup_steps')} has no effect: {type(model).__name__}.optimizer() does not use its "
+            "learning_rate; use it there, or leave warmup_steps out."
+        )
     for variable in [*variables.with_gradient(), *variables.tables()]:
         groups.group_of(variable)
+
+
+def _uses(optimizer: Any, rate: tf.Tensor) -> bool:
+    """Returns whether an optimizer has a tensor as its rate, has computed its rate from it, or may do so later."""
+    return bool(rate.consumers()) or any(value is rate or callable(value) for value in vars(optimizer).values())
 
 
 def _check_predictions(predictions: Any) -> None:

@@ -70,8 +70,8 @@ class ModelDirectory:
             self.uploader.flush(within_secs)
         except SaveError as error:
             raise SaveError(
-                f"{error}: they are in {self.path}, and a job on this machine with the same --model_dir goes on from "
-                "there"
+                f"{error}: they are in {self.path}, and a job on this machine with the same --model_dir resumes "
+                "from there"
             ) from None
 
     def watch(self, on_lost: Callable[[RefusedError], None]) -> None:
@@ -226,7 +226,7 @@ class _Refresh:
 def _local_directory(job: Job) -> str:
     directory = os.path.abspath(job.model_dir)
     if os.path.exists(directory) and not os.path.isdir(directory):
-        raise ConfigError(f"{described(job, 'model_dir')} is not a directory: use that of the checkpoints.")
+        raise ConfigError(f"{described(job, 'model_dir')} is not a directory: give the directory of the checkpoints.")
     if os.path.exists(directory) and not os.access(directory, os.R_OK | os.X_OK):
         raise ConfigError(f"{described(job, 'model_dir')} cannot be read: use the directory of the checkpoints.")
     return directory

@@ -9,7 +9,7 @@ import pytest
 
 from ps_train.models import criteo
 from ps_train.models.clicks.synthetic import write_files
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 

@@ -6,7 +6,8 @@ import signal
 import sys
 
 from ps_train.base.children import describe_exit, shell_code, start_child, start_text_child
-from tests.support.processes import eventually, is_alive
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import eventually
 
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(100)"
 

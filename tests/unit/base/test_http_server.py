@@ -16,7 +16,7 @@ import pytest
 from ps_train.base import http_server
 from ps_train.base.errors import ConfigError
 from ps_train.base.http_server import HttpServer
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 BIG = "x" * (32 << 20)
 

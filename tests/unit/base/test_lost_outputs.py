@@ -51,7 +51,7 @@ def test_a_lost_output_is_told_once_and_at_the_end(told):
         lose("profile=1:2", error)
     lose("events_json=/a", ValueError("why"))
     assert len(told) == 2
-    assert told[0] == "profile=1:2 cannot be written: No space left on device; training goes on without it"
+    assert told[0] == "profile=1:2 cannot be written: No space left on device; training continues without it"
     with pytest.raises(ConfigError) as caught:
         check_outputs()
     assert "profile=1:2 (No space left on device), events_json=/a (ValueError: why)" in str(caught.value)
@@ -66,7 +66,7 @@ def test_events_on_a_full_disk_are_lost_outputs(told):
     record_event("started", "one")
     record_event("ended", "two")
     assert [event.text for event in recorder.events()] == ["one", "two"]
-    assert told == [f"events_json={FULL} cannot be written: No space left on device; training goes on without it"]
+    assert told == [f"events_json={FULL} cannot be written: No space left on device; training continues without it"]
     with contextlib.suppress(OSError):  # what is left in its buffer
         recorder._file.close()
     with pytest.raises(ConfigError, match=r"events_json=/dev/full \(No space left on device\)"):
@@ -90,4 +90,4 @@ def test_threads_that_lose_an_output_at_once_tell_it_once(told):
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert told == ["events_json=x cannot be written: full; training goes on without it"]
+    assert told == ["events_json=x cannot be written: full; training continues without it"]

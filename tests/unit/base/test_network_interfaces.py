@@ -21,7 +21,7 @@ from ps_train.base.network_interfaces import (
     public_addresses,
     refuse_public_ports,
 )
-from tests.support.namespaces import hosts, needs_namespaces
+from tests.support.machine.namespaces import hosts, needs_namespaces
 
 PUBLIC = """
 8.8.8.8 1.1.1.1 11.0.0.1 100.63.255.255 100.128.0.1 172.15.255.255 172.32.0.1 192.0.1.1 192.167.255.255 192.169.0.1

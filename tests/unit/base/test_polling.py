@@ -14,7 +14,7 @@ from ps_train.base.errors import RefusedError, UnreachableError
 from ps_train.base.polling import poll_until, told_while_running
 from ps_train.cluster.membership import connect
 from ps_train.cluster.membership.connect import NotReadyError, retry_until
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 class Clock:

@@ -11,7 +11,7 @@ import pytest
 
 from ps_train.base.process_ids import process_exited
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc")
 LOOK = """

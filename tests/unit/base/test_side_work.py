@@ -28,7 +28,7 @@ def test_a_failure_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture
     assert side_work.failing() == {}
     side_work.failed("uploads", "no", is_told=True)
     side_work.works("uploads", is_told=True)
-    assert caplog.messages == ["deltas: the disk is full; training goes on", "deltas: works again, after 0s"]
+    assert caplog.messages == ["deltas: the disk is full; training continues", "deltas: works again, after 0s"]
 
 
 def test_a_thread_that_dies_is_failing_work(monkeypatch: pytest.MonkeyPatch) -> None:

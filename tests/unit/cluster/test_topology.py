@@ -99,7 +99,7 @@ def test_the_ports_of_aggregators_count_up_on_each_host(tmp_path):
 
 @pytest.mark.parametrize(
     ("port", "why"),
-    [(1, "port 1, which is that of ps:0"), (3, "port 3, which is that"), (65535, "65536, which is out")],
+    [(1, "port 1, which is the port of ps:0"), (3, "port 3, which is the port"), (65535, "65536, which is out")],
 )
 def test_a_port_of_an_aggregator_that_cannot_be_is_refused_in_one_line(tmp_path, port, why):
     job = job_of(tmp_path / "racks", {"p": "a", "q": "b", "r": "b"}, rack_port=port)

@@ -14,7 +14,7 @@ from ps_train.base.remote_files import scheme_of
 from ps_train.config.fields import LOCAL, REMOTE, path_fields
 from ps_train.config.job import Job
 from ps_train.config.paths import local_path
-from tests.support.fork_server import ROOT
+from tests.support.machine.fork_server import ROOT
 
 LINE = " (from the command line)"
 PATHS = path_fields(Job)

@@ -17,7 +17,7 @@ from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.pipeline import training_batches
 from ps_train.engine.updates.following.batch_size_control import WorkerBatchSize
 from ps_train.engine.variables.worker_state import collect_local_state
-from tests.support.recording import Numbers
+from tests.support.data.recording import Numbers
 
 SIZES = [8, 64, 16, 32, 64, 64, 8]
 COUNT = 1003

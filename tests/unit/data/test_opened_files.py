@@ -19,8 +19,8 @@ from ps_train.data import opened_files
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.opened_files import local_copy
 from ps_train.data.pipeline import training_batches
-from tests.support.batches import labels_of, labels_of_shards
-from tests.support.rows import write_rows
+from tests.support.data.batches import labels_of, labels_of_shards
+from tests.support.data.rows import write_rows
 
 fsspec = pytest.importorskip("fsspec")
 

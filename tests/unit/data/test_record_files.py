@@ -18,7 +18,7 @@ from ps_train.data.pipeline import DataSource, evaluation_batches, training_batc
 from ps_train.data.shards.shard_readers import described_shards, reader_of
 from ps_train.data.stream import data_error
 from ps_train.data.text_lines import line_blocks
-from tests.support.batches import labels_of, labels_of_shards
+from tests.support.data.batches import labels_of, labels_of_shards
 
 
 def record(number: int) -> bytes:

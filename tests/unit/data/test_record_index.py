@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ps_train.base.errors import DataError
 from ps_train.data.file_names import INDEX_SUFFIX
 from ps_train.data.record_index import index_of, parse, scan
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 def content_of(lengths: list[int]) -> bytes:

@@ -243,7 +243,7 @@ def test_a_module_of_the_working_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.chdir(tmp_path)
     name = f"users_model_{next(_numbers)}"
-    (tmp_path / f"{name}.py").write_text("from tests.support.models import Linear\nclass Net(Linear): pass\n")
+    (tmp_path / f"{name}.py").write_text("from tests.support.models.small import Linear\nclass Net(Linear): pass\n")
     assert type(load_model(f"{name}:Net", {})).__name__ == "Net"
     del sys.modules[name]
 

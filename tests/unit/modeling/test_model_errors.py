@@ -495,3 +495,11 @@ def test_arguments_are_refused_where_the_model_makes_its_optimizer_itself(monkey
     with pytest.raises(PsTrainError, match=r"optimizer_arg=epsilon=1 has no effect: Bad.optimizer\(\) makes") as bad:
         started(own, monkeypatch, optimizer="adam", optimizer_arg=("epsilon=1",))
     assert bad.value.exit_code == EXIT_CONFIG
+
+
+@pytest.mark.parametrize("make", [v1.train.AdamOptimizer, lambda rate: v1.train.AdagradOptimizer(rate * 2.0)])
+def test_a_warm_up_needs_an_optimizer_that_uses_the_rate(monkeypatch, make):
+    started(optimizer(make), monkeypatch, warmup_steps=10)
+    with pytest.raises(PsTrainError, match=r"warmup_steps=10 has no effect: Bad.optimizer\(\) does not use") as bad:
+        started(optimizer(lambda rate: make(0.5)), monkeypatch, warmup_steps=10)
+    assert bad.value.exit_code == EXIT_CONFIG

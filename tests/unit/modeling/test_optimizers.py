@@ -13,8 +13,8 @@ from ps_train import optimizers
 from ps_train.config.job import Job
 from ps_train.engine.updates.gradients import apply_gradients
 from ps_train.modeling.model import make_optimizer
-from tests.support.models import Linear
-from tests.support.tables import NumpyRule
+from tests.support.models.small import Linear
+from tests.support.models.tables import NumpyRule
 
 RATE, SHAPE = 0.1, (6, 3)
 

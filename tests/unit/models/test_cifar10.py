@@ -11,7 +11,7 @@ from ps_train import Arrays, ModelError
 from ps_train.models import cifar10
 from ps_train.models.cifar10 import ConvNet, ResNet20
 from ps_train.models.images import AugmentedImages, synthetic_shapes
-from tests.support.dtypes import values_cast_to
+from tests.support.models.dtypes import values_cast_to
 
 KINDS = [ConvNet, ResNet20]
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.models.layers import attention_pooling, batch_norm, convolution, cross, experts, fm, gated
-from tests.support.dtypes import values_cast_to
+from tests.support.models.dtypes import values_cast_to
 
 IMAGES = np.random.default_rng(1).normal(2.0, 3.0, size=(16, 5, 5, 4)).astype(np.float32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.programs.manifest import PROGRAMS
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 
 def test_each_program_has_a_name_of_its_own_and_stands_in_the_page():

@@ -44,7 +44,7 @@ def complete_config(config: Any, model_dir: Any) -> RunConfig:
         raise ValueError(f"config must be a RunConfig, not {type(config).__name__}: use RunConfig(...).")
     given = tf.compat.as_str(os.fspath(model_dir)) if model_dir else None
     if given and config.model_dir and given != config.model_dir:
-        raise ValueError(f"model_dir={given} is not that of the RunConfig, {config.model_dir}: give one of them.")
+        raise ValueError(f"model_dir={given} differs from the RunConfig's, {config.model_dir}: give one of them.")
     changes: dict[str, Any] = {"model_dir": given or config.model_dir}
     if changes["model_dir"] is None:
         changes["model_dir"] = tempfile.mkdtemp()
@@ -228,7 +228,7 @@ class RunConfig(_Settings):
             if getattr(self, name) is not None:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} cannot be used: leave it out, and describe the cluster of ps and "
-                    "workers by TF_CONFIG. Workers without ps, as those of MultiWorkerMirroredStrategy, train with "
+                    "workers by TF_CONFIG. Workers without ps, as in MultiWorkerMirroredStrategy, train with "
                     'job={"ps_on_workers": True, "update": "sync"}.'
                 )
         _check_job(self.job)
@@ -247,7 +247,7 @@ def _plain_path(path: Any) -> str | None:
 def _joined_model_dir(given: Any, of_tf_config: str | None) -> str | None:
     given = _plain_path(given)
     if given and of_tf_config and given != of_tf_config:
-        raise ValueError(f"model_dir={given} is not that of TF_CONFIG, {of_tf_config}: give one of them.")
+        raise ValueError(f"model_dir={given} differs from TF_CONFIG's, {of_tf_config}: give one of them.")
     return of_tf_config if given is None else given
 
 

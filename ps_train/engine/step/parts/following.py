@@ -109,7 +109,7 @@ class ScaledRate(StepPart):
 
         return updated
 
-    def divisor(self, examples: tf.Tensor) -> tf.Tensor:
+    def divisor(self, examples: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         """Returns the divisor of the learning rate of an update of so many examples, at most 1."""
         ratio = self._usual / tf.maximum(examples, self._usual)
         return ratio if self._is_linear else tf.sqrt(ratio)

@@ -6,7 +6,7 @@
 The first part is the outermost: it is the nearest to the model in `push`, and the farthest from the plain step in every
 word.  The reasons of the places:
 
-1. `PullAhead` anywhere: it has no word in common with others.
+1. `PullAhead` and `WarmUp` anywhere: the one has no word in common with others, the other adds one factor of several.
 2. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
    hides it.
 3. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
@@ -30,6 +30,7 @@ from ps_train.engine.step.parts.pushed_state import StateOfModel
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
 from ps_train.engine.step.parts.transforms import Transforms
+from ps_train.engine.step.parts.warm_up import WarmUp
 from ps_train.engine.updates.gradients.transforms import transforms_of
 from ps_train.engine.updates.modes.base import UpdateMode
 
@@ -43,6 +44,8 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
       features: the parts that the job alone does not give; they are next to the ps.
     """
     job, parts = spec.job, list[StepPart](pulls_ahead(spec))
+    if job.warmup_steps:
+        parts.append(WarmUp(job.warmup_steps))
     if transforms := transforms_of(job):
         parts.append(Transforms(transforms))
     if job.scales_loss:

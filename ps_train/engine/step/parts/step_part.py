@@ -31,7 +31,7 @@ from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
-from ps_train.engine.updates.modes.base import Replica, StepOps, WaitLimit
+from ps_train.engine.updates.modes.base import RateDivisor, Replica, StepOps, WaitLimit
 from ps_train.engine.updates.modes.shard_part import ShardPart
 from ps_train.engine.variables.plan import Slice
 from ps_train.engine.variables.variables import CheckpointEntry
@@ -71,7 +71,8 @@ class ToUpdate:
       global_step: the variable.
       variables: slice name to variable of the model.
       limit: number of replicas or steps that the update mode goes on without.
-      rate_divisors: functions of an update's examples; each gives a divisor of its learning rate.
+      rate_divisors: functions of an update's examples and of the updates before it; each gives a divisor of its
+        learning rate.
       shard_parts: ps to what features add there, inside its lock.
     """
 
@@ -80,7 +81,7 @@ class ToUpdate:
     global_step: Any
     variables: Mapping[str, Any]
     limit: WaitLimit
-    rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
+    rate_divisors: Sequence[RateDivisor] = ()
     shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
 
     def with_shard_parts(self, added: Mapping[int, ShardPart]) -> ToUpdate:

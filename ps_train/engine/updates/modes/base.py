@@ -22,6 +22,10 @@ from ps_train.engine.updates.counters.run_counters import RunCounters
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import ps_device
 
+RateDivisor = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""Function of an update's examples (float32 scalar) and of the number of updates before it (int64 scalar); returns a
+divisor of its learning rate, a float32 scalar."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ParameterShard:
@@ -34,7 +38,7 @@ class ParameterShard:
       update_count: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
       parts: what features add, inside the ps's lock.
-      rate_divisors: functions of an update's examples that give further divisors of its learning rate.
+      rate_divisors: further divisors of the learning rate of an update.
     """
 
     ps: int
@@ -42,7 +46,7 @@ class ParameterShard:
     update_count: tf.Variable
     version: tf.Tensor
     parts: Sequence[ShardPart] = ()
-    rate_divisors: Sequence[Callable[[tf.Tensor], tf.Tensor]] = ()
+    rate_divisors: Sequence[RateDivisor] = ()
 
     def update(
         self,
@@ -59,9 +63,10 @@ class ParameterShard:
           only_if: bool scalars; the update is skipped where any of them is false.
           rate_divisors: float32 scalars that divide the learning rate.
         """
-        divisors = [*(divisor(update.header.examples) for divisor in self.rate_divisors), *rate_divisors]
 
         def do() -> tf.Operation:
+            examples, count = update.header.examples, self.update_count
+            divisors = [*(divisor(examples, count.read_value()) for divisor in self.rate_divisors), *rate_divisors]
             with tf.control_dependencies([self.apply(gradients, divisors)]):
                 done = [self.update_count.assign_add(1, read_value=False)]
                 return tf.group(*done, *(op for part in self.parts for op in part.updated(update)))

@@ -11,7 +11,7 @@ from ps_train.cluster.addresses.cluster import Address
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.sessions.server import start_server
 from ps_train.config.job import Job
-from tests.support.processes import free_ports
+from tests.support.machine.ports import free_ports
 
 
 @pytest.fixture

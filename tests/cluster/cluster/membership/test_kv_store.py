@@ -9,8 +9,8 @@ import pytest
 
 from ps_train.base.errors import LostTaskError
 from ps_train.cluster.membership.kv_store import KeyValueStore
-from tests.support.cluster import in_parallel
-from tests.support.processes import free_ports
+from tests.support.clusters.cluster import in_parallel
+from tests.support.machine.ports import free_ports
 
 
 def test_what_one_client_writes_another_reads(store_of: Callable[[], KeyValueStore]) -> None:

@@ -16,7 +16,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.lease import Lease
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
-from tests.support.cluster import in_parallel
+from tests.support.clusters.cluster import in_parallel
 
 
 def test_a_lease_is_held_by_one_process_only_and_the_refused_one_is_told_which(

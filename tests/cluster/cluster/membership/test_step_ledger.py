@@ -9,7 +9,7 @@ import pytest
 from ps_train.base.errors import LostTaskError
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.step_ledger import StepLedger
-from tests.support.cluster import in_parallel
+from tests.support.clusters.cluster import in_parallel
 
 
 def ledger_of(store: KeyValueStore, index: int = 0, last_step: int = 500) -> StepLedger:

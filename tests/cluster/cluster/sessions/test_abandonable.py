@@ -11,8 +11,8 @@ import pytest
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable, run_within
 from ps_train.cluster.sessions.calls import LostConnectionError, SessionGroup
-from tests.support.processes import eventually
-from tests.support.waiting import Waiting
+from tests.support.clusters.waiting import Waiting
+from tests.support.machine.processes import eventually
 
 
 @pytest.fixture(autouse=True)

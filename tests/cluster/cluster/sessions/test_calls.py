@@ -21,9 +21,9 @@ from ps_train.cluster.sessions.calls import (
     SessionGroup,
     abandonable,
 )
-from tests.support.processes import eventually
-from tests.support.servers import POOL
-from tests.support.waiting import Waiting
+from tests.support.clusters.servers import POOL
+from tests.support.clusters.waiting import Waiting
+from tests.support.machine.processes import eventually
 
 
 @pytest.fixture(autouse=True)

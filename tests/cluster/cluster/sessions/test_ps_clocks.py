@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.cluster.sessions.ps_clocks import PsClocks
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
 
 
 def test_clocks_of_one_machine_agree():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ps_train.cluster.sessions.ps_speed import bytes_per_sec, weights_of
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
 
 
 def test_a_server_on_this_machine_moves_megabytes_a_second() -> None:

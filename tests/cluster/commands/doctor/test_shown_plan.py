@@ -44,5 +44,5 @@ def test_workers_that_are_the_ps_need_the_memory_of_both():
 
 
 def test_ps_that_hold_nothing_are_a_warning():
-    found = planned(model="tests.support.models:Linear", num_ps=40).findings()[0]
+    found = planned(model="tests.support.models.small:Linear", num_ps=40).findings()[0]
     assert found.level == "warn" and "hold no variable" in found.text

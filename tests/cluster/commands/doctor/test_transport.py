@@ -10,8 +10,8 @@ from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.commands.doctor.network import Answer
 from ps_train.commands.doctor.transport import DoctorServer, measure_all, new_record, ping
 from ps_train.config.job import Job, Task
-from tests.support.processes import free_ports
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
+from tests.support.machine.ports import free_ports
 
 VERSIONS = {"TensorFlow": "1"}
 

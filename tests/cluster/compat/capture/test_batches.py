@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.capture.survey import survey_program
-from tests.support.cluster import InProcessCluster
-from tests.support.programs import BATCH, CONFIG, X, Y, input_fn, minimize, spec_of
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.compat.programs import BATCH, CONFIG, X, Y, input_fn, minimize, spec_of
 
 
 def test_point_47_tensors_of_an_iterator_features_alone_and_constant_tensors() -> None:

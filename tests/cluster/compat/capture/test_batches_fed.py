@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.capture.estimator_program import CaptureError, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.estimator import Estimator, EstimatorSpec, RunConfig
+from tests.support.compat.programs import BATCH, CONFIG, X, Y, minimize, spec_of
+from tests.support.compat.served import served
 from tests.support.long import long
-from tests.support.programs import BATCH, CONFIG, X, Y, minimize, spec_of
-from tests.support.served import served
 
 KERNEL = np.full((5, 1), 0.25, np.float32)
 

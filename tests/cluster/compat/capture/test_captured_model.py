@@ -16,9 +16,8 @@ from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.estimator_program import ENGINE_ENDS_JOB, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.tf1.contrib_optimize_loss import optimize_loss
-from tests.support.cluster import InProcessCluster
-from tests.support.long import long
-from tests.support.programs import (
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.compat.programs import (
     CONFIG,
     LOOKUPS,
     STEPS,
@@ -35,6 +34,7 @@ from tests.support.programs import (
     step,
     two_adams,
 )
+from tests.support.long import long
 
 
 def two_optimizers(loss: tf.Tensor) -> Any:

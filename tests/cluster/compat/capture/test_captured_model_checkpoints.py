@@ -18,9 +18,9 @@ from ps_train.compat.capture.sessions import DefaultSaver
 from ps_train.compat.capture.survey import survey_program
 from ps_train.engine.variables.variables import ps_index
 from ps_train.modeling.optimizers import LazyAdam, RowWiseAdagrad
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.compat.programs import CONFIG, Y, in_one_piece, program_of, spec_of, step, two_adams
 from tests.support.long import long
-from tests.support.programs import CONFIG, Y, in_one_piece, program_of, spec_of, step, two_adams
 
 HALF = 2
 INPUTS = np.random.default_rng(0).normal(size=(96, 3)).astype(np.float32)

@@ -16,8 +16,8 @@ from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.estimator_program import Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.tf1 import legacy
-from tests.support.cluster import InProcessCluster
-from tests.support.programs import CONFIG, embedding, input_fn, plain_values, spec_of, step
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.compat.programs import CONFIG, embedding, input_fn, plain_values, spec_of, step
 
 RATE = 0.005
 dense, batch_normalization = (legacy.name("layers", each) for each in ("dense", "batch_normalization"))

@@ -20,8 +20,18 @@ from ps_train.compat.capture.estimator_program import NanLossError, Program
 from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from tests.support import estimators
-from tests.support.programs import ROWS, embedding, input_fn, minimize, network, plain_values, program_of, spec_of, step
+from tests.support.compat import estimators
+from tests.support.compat.programs import (
+    ROWS,
+    embedding,
+    input_fn,
+    minimize,
+    network,
+    plain_values,
+    program_of,
+    spec_of,
+    step,
+)
 
 
 def config(**changes: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.support import estimators
+from tests.support.compat import estimators
 from tests.support.long import long
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ps_train import estimator
-from tests.support import estimators
+from tests.support.compat import estimators
 from tests.support.long import long
 
 ENGINES = ["ps_train", long("tensorflow")]

@@ -21,7 +21,7 @@ from ps_train.compat.capture.survey import survey_program
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
-from tests.support.programs import ROWS, check_as_traced, embedding, minimize, network, program_of, spec_of
+from tests.support.compat.programs import ROWS, check_as_traced, embedding, minimize, network, program_of, spec_of
 
 
 def mean_of(table: Any, features: Any) -> tf.Tensor:

@@ -13,9 +13,9 @@ from ps_train.compat.capture.captured_model import CapturedModel
 from ps_train.compat.capture.survey import survey_program
 from ps_train.engine.step.effects import ancestors
 from ps_train.engine.step.summaries import summaries_of
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.compat.programs import LOOKUPS, ROWS, check, embedding, minimize, plain_values, program_of
 from tests.support.long import long
-from tests.support.programs import LOOKUPS, ROWS, check, embedding, minimize, plain_values, program_of
 
 ALWAYS = {"lookup_v1", "sparse", "column", "linear_column"}
 

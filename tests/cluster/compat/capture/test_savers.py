@@ -19,7 +19,7 @@ from ps_train.compat.capture.estimator_program import CaptureError, Program
 from ps_train.compat.capture.job_of_config import job_of
 from ps_train.compat.capture.savers import replaced_savers
 from ps_train.compat.capture.survey import survey_program
-from tests.support.programs import check, embedding, input_fn, minimize, network, program_of, spec_of, step
+from tests.support.compat.programs import check, embedding, input_fn, minimize, network, program_of, spec_of, step
 
 EVERY = v1.GraphKeys.GLOBAL_VARIABLES
 

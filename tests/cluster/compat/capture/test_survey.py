@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import estimator, train
 from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.survey import survey_program
-from tests.support.programs import embedding, minimize, program_of, step
+from tests.support.compat.programs import embedding, minimize, program_of, step
 
 
 @pytest.mark.parametrize("kind", [v1.train.SyncReplicasOptimizer, train.SyncReplicasOptimizer])

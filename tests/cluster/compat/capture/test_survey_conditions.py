@@ -16,9 +16,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.compat.capture.estimator_program import CaptureError
 from ps_train.compat.capture.survey import survey_program
 from ps_train.estimator import Estimator, EstimatorSpec, RunConfig
+from tests.support.compat.programs import BATCH, ROWS, check, input_fn, minimize, program_of, step
+from tests.support.compat.served import served
 from tests.support.long import long
-from tests.support.programs import BATCH, ROWS, check, input_fn, minimize, program_of, step
-from tests.support.served import served
 
 _random = np.random.default_rng(0)
 KERNEL = 0.3 * _random.normal(size=(9, 1)).astype(np.float32)

@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.checkpoint.save_listeners import SaveListeners
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import training
 from tests.support.long import long
-from tests.support.loops import training
-from tests.support.models import Counting
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

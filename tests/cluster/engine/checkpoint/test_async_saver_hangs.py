@@ -13,8 +13,8 @@ from ps_train.cluster.sessions.abandonable import run_abandonable
 from ps_train.cluster.sessions.calls import LostConnectionError, RepeatingSession, SessionGroup
 from ps_train.cluster.sessions.server import session_config
 from ps_train.config.job import Task
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ps_train.base.errors import ConfigError, SaveError
 from ps_train.engine.checkpoint import files
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 
 
 class Disks:

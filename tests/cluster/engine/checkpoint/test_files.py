@@ -13,7 +13,7 @@ from ps_train.base.errors import ConfigError, ModelError
 from ps_train.engine.checkpoint import files
 from ps_train.engine.checkpoint.files import checkpoints_in, prepare_directory
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 FIELDS = {"optimizer": "adam", "batch_size": 8}

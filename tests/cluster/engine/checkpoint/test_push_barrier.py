@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from ps_train.base.errors import SaveError
 from ps_train.engine.checkpoint import push_barrier
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Counting
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

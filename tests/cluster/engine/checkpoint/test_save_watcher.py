@@ -13,9 +13,9 @@ import pytest
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.checkpoint.save_hook import SaveHook
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Counting
-from tests.support.processes import eventually
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Counting
 
 
 @contextlib.contextmanager

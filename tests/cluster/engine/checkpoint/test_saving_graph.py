@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 
 
 def test_a_checkpoint_is_taken_and_restored_without_a_new_call_in_the_session_of_the_step(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Counting
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Counting
 
 FIELDS = {"batch_size": 1, "max_steps": 1_000_000}
 

@@ -12,10 +12,10 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays
 from ps_train.engine.step.parts.rack import Rack
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH = 0.05, 4
 

@@ -17,9 +17,9 @@ from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import WideAndDeep
 from ps_train.models.digits import Digits
 from ps_train.training.joining.model_check import check_metrics
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 class Clicks(WideAndDeep):

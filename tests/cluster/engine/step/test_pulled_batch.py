@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
 from ps_train.modeling.tables.row_order import positions_of
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.tables import Counted
+from tests.support.models.tables import Counted
 
 COUNT, BATCH, LONGEST = Counted.count, 4, 5
 

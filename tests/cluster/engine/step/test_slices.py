@@ -14,8 +14,8 @@ from ps_train.engine.step import slices as module
 from ps_train.engine.step.evaluation import find_slices, metric_values, run_batches
 from ps_train.engine.step.slices import Slices, count_values, slice_keys
 from ps_train.modeling.ranking import Ranked
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Divided, UsesAnotherTensor
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Divided, UsesAnotherTensor
 
 
 def expected(model: Divided, of_slice: np.ndarray) -> dict[str, float]:

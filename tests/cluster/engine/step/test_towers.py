@@ -19,15 +19,15 @@ from tests.cluster.test_gradients import SomeNan, gradient_of, l2_then_global_no
 from tests.cluster.test_model_state import DECAY, Averaged
 from tests.cluster.test_zoo import check as check_shape
 from tests.cluster.test_zoo import control_flow_of
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.data.recording import Recording
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.recording import Recording
-from tests.support.tables import Bags, PlainBags
-from tests.support.vocabularies import Visits
-from tests.support.zoo import ZOO
-from tests.support.zoo.random import Random, node
-from tests.support.zoo.shape import Shape
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags, PlainBags
+from tests.support.models.vocabularies import Visits
+from tests.support.models.zoo import ZOO
+from tests.support.models.zoo.random import Random, node
+from tests.support.models.zoo.shape import Shape
 
 BATCH, STEPS, RATE = 7, 12, 0.05
 two_or_three = pytest.mark.parametrize("towers", ["2", long("3")])

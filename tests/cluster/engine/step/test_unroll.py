@@ -16,12 +16,12 @@ from ps_train.training.loop.loop import LoopExit
 from tests.cluster.engine.transport.test_vocabulary import passing
 from tests.cluster.engine.updates.modes.test_bounded import Recorded
 from tests.cluster.test_modes import MODES, every_mode
-from tests.support.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
+from tests.support.clusters.loops import pace_for, run_worker
 from tests.support.long import long
-from tests.support.loops import pace_for, run_worker
-from tests.support.models import Linear
-from tests.support.tables import Bags
-from tests.support.vocabularies import Visits
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
+from tests.support.models.vocabularies import Visits
 
 RUN = 5
 every_mode_of_one = pytest.mark.parametrize(

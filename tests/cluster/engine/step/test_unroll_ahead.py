@@ -10,10 +10,10 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.transport.parcels import pack
 from ps_train.engine.variables.worker_state import OWN
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.tables import Bags
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
 
 RATE = 0.05
 one_or_two_ps = pytest.mark.parametrize("num_ps", [long(1), 2])

@@ -14,7 +14,7 @@ from ps_train.engine.step.unroll import NOTHING, Placed, Section, UnrolledCalls,
 from ps_train.engine.variables.mutex import mutex_of, with_mutex
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import collect_local_state, local_variable
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
 
 INNER, ROUNDS = 3, 2
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.data.arrays import Arrays
-from tests.support.coded import WIDTH, Fixed, cluster_of, values_of
+from tests.support.clusters.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.tables import Bags
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
 
 CODECS = [long("bfloat16"), long("float16"), "int8", long("top_k:0.05"), long("top_k:0.05,int8")]
 each_codec = pytest.mark.parametrize("codec", CODECS)

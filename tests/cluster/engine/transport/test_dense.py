@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.modeling.model import Model
 from ps_train.models.layers import dense
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 class Deep(Linear):

@@ -9,11 +9,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.codecs.int8 import Int8
 from ps_train.engine.transport.pull_encoding import CodedPulls
-from tests.support.coded import WIDTH, Fixed, cluster_of, values_of
+from tests.support.clusters.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.tables import AddedBags
-from tests.support.vocabularies import Visits
+from tests.support.models.small import Linear
+from tests.support.models.tables import AddedBags
+from tests.support.models.vocabularies import Visits
 
 
 def decoded(vector, versions, ps=0, number=0):

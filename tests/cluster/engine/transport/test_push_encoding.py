@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, Model
 from ps_train.base.process_stats import ProcessStats
-from tests.support.coded import WIDTH, Fixed, cluster_of, finish, values_of
+from tests.support.clusters.coded import WIDTH, Fixed, cluster_of, finish, values_of
 from tests.support.long import long
 
 each_codec = pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.parts.following import FollowingPart
-from tests.support.coded import Fixed, cluster_of, finish, values_of
+from tests.support.clusters.coded import Fixed, cluster_of, finish, values_of
 from tests.support.long import long
-from tests.support.tables import Bags
+from tests.support.models.tables import Bags
 
 NUMBERS = (0, 1, 2, 2, 0, 0, 1)
 

@@ -15,9 +15,9 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays, embeddings
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.modeling.tables.row_order import positions_of
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 ROWS, DIMENSION, BATCH = 5000, 16, 32
 

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 ROWS, RATE = 30, 0.1
 

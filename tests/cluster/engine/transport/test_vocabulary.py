@@ -13,9 +13,9 @@ from ps_train.data.pipeline import derived_seed
 from ps_train.engine.variables import initialization
 from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
-from tests.support.cluster import InProcessCluster, batches_of
+from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
-from tests.support.vocabularies import DIMENSION, FRESH, Replay, Visits, book
+from tests.support.models.vocabularies import DIMENSION, FRESH, Replay, Visits, book
 
 RATE = 0.05
 OPTIMIZERS = [long("sgd"), long("momentum"), "adagrad", long("ftrl"), long("lazy_adam"), long("rowwise_adagrad")]

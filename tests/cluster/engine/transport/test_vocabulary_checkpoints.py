@@ -15,12 +15,12 @@ from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.training.tasks.evaluator import score
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import training
 from tests.support.long import long
-from tests.support.loops import training
-from tests.support.processes import eventually
-from tests.support.serving import served
-from tests.support.vocabularies import DIMENSION, Visits, book
+from tests.support.machine.processes import eventually
+from tests.support.models.vocabularies import DIMENSION, Visits, book
+from tests.support.saved.serving import served
 
 DECLARED = {"capacity": 1000, "admit_after": 2, "expire_steps": 6}
 

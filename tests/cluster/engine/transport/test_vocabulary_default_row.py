@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays, embeddings
 from tests.cluster.engine.transport.test_vocabulary import assert_same, ids_of, passing, replayed, started
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.vocabularies import DIMENSION, DIRECTION, FRESH, Visits, book
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import DIMENSION, DIRECTION, FRESH, Visits, book
 
 KNOWN_AFTER_ONE = ids_of([7, 7, 8, 8], *[[7, 8, 7, 8]] * 9)
 LATE = {"capacity": 10, "admit_after": 2}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 RUN, STEPS = 8, 40
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.models.digits import Digits
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 
 def test_initial_values_do_not_depend_on_the_number_of_ps_but_on_the_seed() -> None:

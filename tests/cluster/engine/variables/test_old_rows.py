@@ -15,12 +15,12 @@ from ps_train import Arrays, embeddings
 from ps_train.engine.checkpoint import async_saver, files
 from ps_train.engine.checkpoint.files import checkpoints_in
 from ps_train.engine.variables import old_rows
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import training
 from tests.support.long import long
-from tests.support.loops import training
-from tests.support.models import Linear
-from tests.support.processes import eventually
-from tests.support.vocabularies import Visits
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 ROWS, DIMENSION = 500, 4
 

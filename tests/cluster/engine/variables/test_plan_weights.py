@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.cluster import InProcessCluster
-from tests.support.tables import Bags
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.tables import Bags
 
 
 def test_a_checkpoint_restores_into_a_plan_of_other_weights(tmp_path):

@@ -11,10 +11,18 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.pipeline import DataSource
 from ps_train.saved.export.export import export, prepare_export
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.serving import served
-from tests.support.user_models import CITIES, CITY_FILE, STEPS, UserModel, check_export, check_scores, check_training
+from tests.support.models.of_users import (
+    CITIES,
+    CITY_FILE,
+    STEPS,
+    UserModel,
+    check_export,
+    check_scores,
+    check_training,
+)
+from tests.support.saved.serving import served
 
 LOCAL = v1.GraphKeys.LOCAL_VARIABLES
 

@@ -9,8 +9,8 @@ import pytest
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.observe.profile import profile as module
 from ps_train.observe.profile.profile import Profile
-from tests.support.processes import eventually
-from tests.support.servers import POOL
+from tests.support.clusters.servers import POOL
+from tests.support.machine.processes import eventually
 from tests.unit.observe.profile.test_step_parts import one_step, statistics
 
 FETCHES = {"train": ["a"], "step": "s", "examples": "e"}

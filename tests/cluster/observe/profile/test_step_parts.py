@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.observe.profile.step_record import StepRecord
 from ps_train.observe.profile.step_tracer import StepTracer
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.servers import POOL
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.servers import POOL
-from tests.support.tables import Bags
+from tests.support.models.small import Linear
+from tests.support.models.tables import Bags
 
 DELAY = 0.25
 ASYNC, SYNC, BOUNDED = {"update": "async"}, {"update": "sync"}, {"update": "bounded", "max_steps_ahead": 1}

@@ -16,9 +16,9 @@ from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.vocabularies import Visits
+from tests.support.models.vocabularies import Visits
 
 
 def assert_same(one: str, other: str) -> None:

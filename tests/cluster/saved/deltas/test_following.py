@@ -16,9 +16,9 @@ from ps_train.saved.deltas.chain import DeltaChain
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.values import open_saved
-from tests.support.cluster import InProcessCluster
-from tests.support.exported_models import write_table_export
-from tests.support.vocabularies import Visits
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.vocabularies import Visits
+from tests.support.saved.exported_models import write_table_export
 
 
 @pytest.mark.long

@@ -17,9 +17,9 @@ from ps_train.models.clicks.synthetic import write_files
 from ps_train.models.criteo import DeepFM
 from ps_train.models.digits import Digits
 from ps_train.saved.export.export import export, prepare_export, served_features
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
-from tests.support.serving import served
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
+from tests.support.saved.serving import served
 
 
 def predicted(model, checkpoint: str, features) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from ps_train.saved.export import split_tables
 from ps_train.saved.export.export import ExportForm, export, prepare_export
 from ps_train.saved.export.fingerprint import FILE, read_fingerprint
 from ps_train.saved.serving.exported import Exported
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 DOCUMENT = pathlib.Path(__file__).parents[4] / "docs" / "SERVING.md"

@@ -18,8 +18,8 @@ from ps_train.modeling.tables.row_order import positions_of
 from ps_train.saved.export.export import export
 from ps_train.saved.warm_start import writing
 from ps_train.training.tasks.evaluator import score
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 ROWS, DIMENSION = 600, 2
 PRE = np.arange(ROWS * DIMENSION, dtype=np.float32).reshape(ROWS, DIMENSION)
@@ -158,7 +158,7 @@ def test_a_restored_table_keeps_its_rows(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("source", "declaration", "text"),
     [
-        (PRE[:5], {}, r"table t begins with given values of shape \(5, 2\): give \(7, 2\), of which row i is"),
+        (PRE[:5], {}, r"table t begins with given values of shape \(5, 2\): give \(7, 2\), where row i is"),
         (PRE[:7].T, {}, r"of shape \(2, 7\): give \(7, 2\)"),
         (v1.constant_initializer(PRE[:5]), {}, r"of shape \(5, 2\): give \(7, 2\)"),
         (PRE[:7], {"oov": "default"}, r"of shape \(7, 2\): give \(8, 2\), .* default row"),

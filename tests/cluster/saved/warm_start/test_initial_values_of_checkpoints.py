@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as v1
 from ps_train import Arrays, embeddings
 from ps_train.base.errors import ModelError
 from ps_train.modeling.tables.row_order import positions_of
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 ROWS = 600
 _random = np.random.default_rng(5)

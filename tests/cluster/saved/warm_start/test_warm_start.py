@@ -26,8 +26,8 @@ from ps_train.saved.warm_start.choices import choose
 from ps_train.saved.warm_start.name_map import read_map
 from ps_train.saved.warm_start.source_checkpoint import open_source
 from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
-from tests.support.cluster import InProcessCluster
-from tests.support.models import Linear
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.models.small import Linear
 
 DIMENSION = 3
 SLOTS = {
@@ -355,7 +355,7 @@ def test_a_checkpoint_of_tensorflow_s_first_format_is_taken(path: str, tmp_path:
     make_delta(open_saved(found), open_saved(str(write_checkpoint(tmp_path / "new", w))), str(tmp_path / "d"))
     result = apply_deltas(open_saved(found), [str(tmp_path / "d")], str(tmp_path / "result"))
     assert np.array_equal(tf.train.load_checkpoint(result.values.path).get_tensor("net/w"), w + 1)
-    with pytest.raises(ConfigError, match="is no checkpoint and no SavedModel"):
+    with pytest.raises(ConfigError, match="is neither a checkpoint nor a SavedModel"):
         open_saved(__file__)
 
 
@@ -409,7 +409,7 @@ def test_a_checkpoint_of_tensorflow_1_with_partitioned_slots(separate, tmp_path)
         ("net/b = net/w", r"names.map:1: net/b cannot begin with net/w: shape \[40, 3\], here \[4\]"),
         ("t = net/w old_vocab=none new_vocab=none", "none cannot be read"),
         ("net/w", "names.map:1: net/w is not valid: use NAME = NAME_IN_THE_CHECKPOINT"),
-        ("net/w = net/w\nnet/w =", "names.map:2: net/w stands in .*names.map:1 too"),
+        ("net/w = net/w\nnet/w =", "names.map:2: net/w is in .*names.map:1 too"),
         ("net/ = t", "a scope ends with a slash on both sides"),
         ("t =\nnet/ =", "has no variable that fits one of the model"),
     ],

@@ -18,7 +18,7 @@ from ps_train.saved.export.coded_rows import coded
 from ps_train.saved.export.export import prepare_export
 from ps_train.saved.export.fingerprint import FILE
 from ps_train.training.duties.export_model import check_auc, export_model
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
 

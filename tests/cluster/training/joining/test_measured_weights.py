@@ -17,8 +17,8 @@ from ps_train.engine.variables.plan import Plan
 from ps_train.training.joining import measured_weights
 from ps_train.training.joining.measured_weights import MeasuredWeights, confirm_weights
 from ps_train.training.joining.prepare import Prepared, prepare
-from tests.support.models import Linear
-from tests.support.servers import POOL, Running
+from tests.support.clusters.servers import POOL, Running
+from tests.support.models.small import Linear
 
 SPEEDS = [90e6, 30e6]
 
@@ -108,5 +108,5 @@ def test_ps_that_cannot_be_measured_are_even_and_a_record_of_another_form_is_ref
     for text in ("1,1,1", "x", "0,1", "nan,1", "1,-1"):
         for store in measured.stores.values():
             store.set(records.PS_WEIGHTS, text)
-        with pytest.raises(RefusedError, match="in the place of weights for 2 ps"):
+        with pytest.raises(RefusedError, match="instead of weights for 2 ps"):
             measured.task(1)

@@ -16,11 +16,11 @@ from ps_train.cluster.sessions.server import own_config, session_config
 from ps_train.config.job import Task
 from ps_train.training.loop.input import Input
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from tests.support.cluster import InProcessCluster
-from tests.support.loops import LoopSession, pace_for
-from tests.support.models import Linear
-from tests.support.processes import eventually
-from tests.support.servers import POOL
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.loops import LoopSession, pace_for
+from tests.support.clusters.servers import POOL
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.cluster.test_dynamic_sharding import EPOCHS, workers_of
-from tests.support.cluster import InProcessCluster
-from tests.support.recording import Recording, used
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.data.recording import Recording, used
 
 
 def test_a_worker_whose_shard_was_given_to_another_reads_on_elsewhere():

@@ -29,8 +29,8 @@ from ps_train.base.errors import (
 from ps_train.config.job import Job, Task
 from ps_train.observe.progress.eval_events import read_eval_metrics
 from ps_train.training.tasks import evaluator
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 SECS = {"startup_timeout_secs": 60.0, "recovery_timeout_secs": 60.0}
 SHORT = dict.fromkeys(SECS, 2.0)

@@ -17,7 +17,7 @@ from ps_train.base.remote_files import RemoteDirectory
 from ps_train.cluster.membership import directory_lock
 from ps_train.cluster.membership.directory_lock import NAME, DirectoryLock, held_directory, held_remote_directory
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
-from tests.support.processes import ROOT, eventually
+from tests.support.machine.processes import ROOT, eventually
 
 HOLD = """
 import sys, time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.membership.heartbeat import FailureDetector, outcome_error
 from ps_train.cluster.membership.records import Outcome
-from tests.support.statuses import task_status
+from tests.support.status.tasks import task_status
 
 
 class TestFailureDetector:

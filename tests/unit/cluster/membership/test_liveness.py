@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.cluster.membership import liveness
 from ps_train.cluster.membership.liveness import TaskLiveness
-from tests.support.statuses import task_status
+from tests.support.status.tasks import task_status
 
 
 class TestTaskLiveness:

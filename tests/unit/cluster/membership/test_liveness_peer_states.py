@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ps_train.cluster.membership.liveness import PeerStates
-from tests.support.statuses import task_status
+from tests.support.status.tasks import task_status
 
 
 def test_a_task_that_starts_or_trains_is_waited_for_and_one_that_waits_could_train_on():

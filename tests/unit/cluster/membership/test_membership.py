@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ps_train.cluster.membership.membership import Membership
 from ps_train.cluster.membership.records import TaskState
-from tests.support.statuses import worker_status
+from tests.support.status.tasks import worker_status
 
 TASKS = ["worker:0", "worker:1", "worker:2"]
 

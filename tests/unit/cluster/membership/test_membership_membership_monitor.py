@@ -11,7 +11,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
-from tests.support.statuses import worker_status
+from tests.support.status.tasks import worker_status
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
 
@@ -29,8 +29,8 @@ class TestMembershipMonitor:
         [
             ({"update": "sync"}, "the quorum is now 2 of 3 workers"),
             ({"update": "sync", "backup_workers": 1}, "the quorum is now 1 of 3 workers"),
-            ({"update": "async"}, "training goes on with 2 of 3 workers"),
-            ({"update": "bounded"}, "training goes on with 2 of 3 workers"),
+            ({"update": "async"}, "training continues with 2 of 3 workers"),
+            ({"update": "bounded"}, "training continues with 2 of 3 workers"),
         ],
     )
     def test_a_leave_is_logged_with_its_reason_and_the_workers_that_remain(self, fields, rest, caplog):

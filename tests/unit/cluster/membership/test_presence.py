@@ -15,8 +15,8 @@ from ps_train.cluster.membership import presence as module
 from ps_train.cluster.membership.connect import NotReadyError
 from ps_train.cluster.membership.presence import AbsenceLimits, JobEndDetector, ScriptPresence, wait_for_end
 from ps_train.cluster.membership.records import TaskState, TaskStatus, task_key
-from tests.support.processes import eventually
-from tests.support.statuses import task_status
+from tests.support.machine.processes import eventually
+from tests.support.status.tasks import task_status
 
 LIMITS = AbsenceLimits(silent_secs=60, restart_secs=10, absent_secs=30, startup_secs=600)
 TRAINING, LEFT, FAILED, SERVING = TaskState.TRAINING, TaskState.LEFT, TaskState.FAILED, TaskState.SERVING

@@ -10,7 +10,7 @@ from ps_train.cluster.membership.rack_peers import RackPeers
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.membership.succession import Aggregator, NextAction, aggregator_key
 from ps_train.config.job import Job
-from tests.support.statuses import store_of, task_status
+from tests.support.status.tasks import store_of, task_status
 
 LIMIT = 10.0
 WORKERS = ("worker:0", "worker:1", "worker:2")

@@ -19,7 +19,7 @@ from ps_train.cluster.membership.records import (
     task_statuses,
 )
 from ps_train.cluster.membership.run_status import RunState, Status, StatusFile, read_status
-from tests.support.statuses import store_of, task_status
+from tests.support.status.tasks import store_of, task_status
 
 TEXTS = {
     TaskState: {

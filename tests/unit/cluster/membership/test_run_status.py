@@ -19,7 +19,7 @@ from ps_train.cluster.membership.run_status import (
     read_status,
 )
 from ps_train.config.job import Job
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 JOB = Job(max_steps=100, model_dir="/m", startup_timeout_secs=50.0, recovery_timeout_secs=20.0)
 

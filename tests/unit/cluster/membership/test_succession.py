@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.cluster.membership.records import TaskState, task_key
 from ps_train.cluster.membership.succession import Aggregator, NextAction, Succession, aggregator_key
-from tests.support.statuses import task_status
+from tests.support.status.tasks import task_status
 
 LEASE = 10.0
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ps_train.cluster.sessions.abandonable import BackgroundTask
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 def test_one_runs_at_a_time_and_at_most_one_waits() -> None:

@@ -46,7 +46,7 @@ def test_what_has_changed_is_counted_and_given_back(tmp_path: pathlib.Path) -> N
     [
         (delta, ["{old}", "--to=x"], "NEW"),
         (delta, ["{old}", "{old}"], "--to"),
-        (delta, ["{old}", "nowhere", "--to=x"], "nowhere is no checkpoint and no SavedModel"),
+        (delta, ["{old}", "nowhere", "--to=x"], "nowhere is neither a checkpoint nor a SavedModel"),
         (delta, ["{old}", "{empty}", "--to=x"], "has neither a checkpoint nor saved_model.pb"),
         (delta, ["{old}", "{old}", "--to={old}.index"], "is there already: use another directory"),
         (delta, ["{old}", "{old}", "--to=/proc/x/y"], "cannot be made"),

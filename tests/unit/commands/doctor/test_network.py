@@ -13,7 +13,7 @@ from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.commands.doctor import network
 from ps_train.commands.doctor.network import Answer
 from ps_train.config.job import Job, Task
-from tests.support.processes import free_ports
+from tests.support.machine.ports import free_ports
 
 
 @contextlib.contextmanager

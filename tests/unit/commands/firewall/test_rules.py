@@ -12,7 +12,7 @@ import pytest
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.commands.firewall.rules import Rules, networks_of, own_tasks, removal, table_name
 from ps_train.config.job import Job, Task
-from tests.support.namespaces import hosts, needs_namespaces, needs_nft
+from tests.support.machine.namespaces import hosts, needs_namespaces, needs_nft
 
 JOB = Job(ps_hosts=("a:2222",), worker_hosts=("b:2222", "b:2223", "c:2222"))
 

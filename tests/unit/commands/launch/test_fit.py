@@ -11,9 +11,9 @@ import ps_train
 from ps_train.base.errors import ConfigError, DataError, JobFailedError, ModelError, TrainingError
 from ps_train.commands.launch import fit as fitting
 from ps_train.config.error_report import REPORT_VARIABLE, report_error
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
-PATH = "tests.support.models:Linear"
+PATH = "tests.support.models.small:Linear"
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.processes import eventually, is_alive
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import eventually
 
 WRAPPER = "import sys; from ps_train.commands.launch.remote import run; sys.exit(run(sys.argv[2:], float(sys.argv[1])))"
 

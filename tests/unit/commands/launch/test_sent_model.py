@@ -12,7 +12,7 @@ import ps_train
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.commands.launch.sent_model import write_model
 from ps_train.modeling.model import load_model
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def loaded(tmp_path, monkeypatch):
 
 def test_a_path_and_a_class_that_can_be_imported_need_no_module(tmp_path):
     assert write_model("a.b:C", str(tmp_path), {"x": 3}) == "a.b:C"
-    assert write_model(Linear, str(tmp_path), {}) == "tests.support.models:Linear"
+    assert write_model(Linear, str(tmp_path), {}) == "tests.support.models.small:Linear"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.commands.launch.ssh import Remote, SshProcess
-from tests.support.processes import eventually, is_alive
+from tests.support.machine.proc import is_alive
+from tests.support.machine.processes import eventually
 
 REMOTE = Remote(["ssh", "-p", "2200"], "/my python", "/a dir", {"A": "x y", "B": "'"}, 30.0)
 

@@ -13,7 +13,7 @@ from ps_train.base.children import NewProcess, start_text_child
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 IGNORES = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 CLOSES = "import os, time; print('ready', flush=True); os.close(1); os.close(2); time.sleep(60)"

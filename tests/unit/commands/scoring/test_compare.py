@@ -17,7 +17,7 @@ from ps_train.commands.scoring.compare import compare
 from ps_train.commands.scoring.predict import predict
 from ps_train.saved.scoring.file_rows import ExampleRows
 from ps_train.saved.scoring.statistics import Pair
-from tests.support.exported_models import write_export
+from tests.support.saved.exported_models import write_export
 
 COUNT = 300
 

@@ -18,8 +18,8 @@ import tensorflow as tf
 from ps_train.base.console import Console
 from ps_train.commands.scoring.predict import predict
 from ps_train.saved.scoring import resumable
-from tests.support.exported_models import score, write_export
 from tests.support.long import long
+from tests.support.saved.exported_models import score, write_export
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -170,7 +170,7 @@ def test_the_same_command_goes_on_after_sigkill_with_any_number_of_processes(
     )
     assert done.returncode == -9 and not target.exists() and len(os.listdir(f"{target}.parts")) > 4
     code, out, _ = run(*command)
-    assert code == 0 and "going on: " in out and target.read_bytes() == whole
+    assert code == 0 and "resuming: " in out and target.read_bytes() == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "out.parquet", "whole.parquet"]
 
 
@@ -195,7 +195,7 @@ def test_another_model_starts_again_and_a_finished_result_stays(tmp_path: pathli
     (tmp_path / "out.csv.parts" / "plan.json").write_text('{"identity": "another"}')
     arguments = [f"--data={pattern}", f"--to={target}"]
     code, out, _ = run(f"--export_dir={other}", *arguments, "--columns=key", "--prefix=p_")
-    assert code == 0 and "going on" not in out
+    assert code == 0 and "resuming" not in out
     lines = target.read_text().splitlines()
     assert lines[0] == "key,p_pair,p_score" and len(lines) == COUNT + 1
     before = target.read_bytes()
@@ -220,7 +220,7 @@ def test_model_data_and_result_on_a_file_system_of_fsspec(
     assert (code, err.count("\n")) == (2, 1) and "out.jsonl cannot be written (division by zero)" in err
     monkeypatch.setattr(resumable, "upload", upload)
     code, out, err = run(*arguments)
-    assert (code, err) == (0, "") and "going on: 2 of 2 parts are done" in out
+    assert (code, err) == (0, "") and "resuming: 2 of 2 parts are done" in out
     np.testing.assert_allclose(read(target)["score"], score(data["price"], data["ids"], data["name"]), rtol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "results", "spools"]
     (spools,) = (tmp_path / "spools").iterdir()

@@ -27,7 +27,7 @@ from ps_train.commands.tuning.executions import (
 )
 from ps_train.config.job import Job
 from ps_train.config.tracker_check import flag_sources
-from tests.support.processes import is_alive
+from tests.support.machine.proc import is_alive
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from tests.support.stock_estimator import PATH_VARIABLE, SEED, input_fn, model_fn_of, train_with_stock, where
+from tests.support.compat.stock_estimator import PATH_VARIABLE, SEED, input_fn, model_fn_of, train_with_stock, where
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -15,7 +15,7 @@ from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.train.sync_replicas import SyncReplicasOptimizer
-from tests.support.estimators import (
+from tests.support.compat.estimators import (
     BATCH,
     Recorder,
     X,

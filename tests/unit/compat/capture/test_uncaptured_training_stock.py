@@ -11,7 +11,7 @@ import tensorflow as tf
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from tests.support.stock_estimator import (
+from tests.support.compat.stock_estimator import (
     PATH_VARIABLE,
     SAVE_STEPS,
     SEED,

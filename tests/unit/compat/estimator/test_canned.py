@@ -148,7 +148,7 @@ def test_without_a_package_the_error_says_what_to_install(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find("json"))
-    with pytest.raises(AttributeError, match=r"pip install 'ps_train\[estimator\]'") as caught:
+    with pytest.raises(AttributeError, match=r"pip install '\.\[estimator\]'") as caught:
         canned.canned("DNNClassifier")
     assert named.replace("_", "-") in str(caught.value)
 

@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.checkpoint_evaluator import CheckpointEvaluator
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
-from tests.support.checkpoints import write_checkpoint
-from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
+from tests.support.compat.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
+from tests.support.saved.checkpoints import write_checkpoint
 
 
 def data():

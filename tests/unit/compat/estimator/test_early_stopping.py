@@ -18,7 +18,7 @@ from ps_train.compat.estimator.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from tests.support.event_files import write
+from tests.support.saved.event_files import write
 
 
 @dataclasses.dataclass

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.early_stopping import add_metrics
-from tests.support.estimators import Y, estimator, features_only, forever, once
+from tests.support.compat.estimators import Y, estimator, features_only, forever, once
 
 
 def test_metrics_are_added_and_replaced(tmp_path):

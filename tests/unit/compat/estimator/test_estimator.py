@@ -16,7 +16,7 @@ from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 from ps_train.compat.estimator.train_and_evaluate import train_and_evaluate
-from tests.support.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
+from tests.support.compat.estimators import Y, estimator, features_only, forever, model_fn, once, spec_of, weights_of
 
 
 def test_point_43_a_model_fn_is_checked_at_construction(tmp_path):
@@ -52,7 +52,7 @@ def test_point_45_config_must_be_a_run_config_and_is_copied(tmp_path):
 
 
 def test_point_45_two_different_model_dirs_are_refused_and_equal_ones_are_not(tmp_path):
-    with pytest.raises(ValueError, match="is not that of the RunConfig"):
+    with pytest.raises(ValueError, match="differs from the RunConfig's"):
         Estimator(model_fn, str(tmp_path / "a"), RunConfig(model_dir=str(tmp_path / "b")))
     assert Estimator(model_fn, str(tmp_path), RunConfig(model_dir=str(tmp_path))).model_dir == str(tmp_path)
     assert Estimator(model_fn, None, RunConfig(model_dir=str(tmp_path))).model_dir == str(tmp_path)

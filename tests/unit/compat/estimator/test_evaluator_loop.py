@@ -14,7 +14,7 @@ from ps_train.cluster.membership.run_status import RunState, Status
 from ps_train.compat.estimator.evaluator_loop import EvaluatorLoop
 from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
+from tests.support.compat.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 TIMEOUTS = {"startup_timeout_secs": 50.0, "recovery_timeout_secs": 20.0}
 

@@ -22,7 +22,7 @@ from ps_train.estimator.export import ServingInputReceiver, TensorServingInputRe
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.export.fingerprint import read_fingerprint
 from ps_train.saved.values import open_saved
-from tests.support.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
+from tests.support.compat.estimators import X, estimator, forever, model_fn, spec_of, weights_after, with_fields
 
 
 def raw() -> ServingInputReceiver:

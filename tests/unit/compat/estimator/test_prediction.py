@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
-from tests.support.estimators import (
+from tests.support.compat.estimators import (
     BATCH,
     Recorder,
     X,

@@ -12,7 +12,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
-from tests.support.estimators import events_in
+from tests.support.compat.estimators import events_in
 
 COUNT, BATCH = 300, 32
 RANDOM = np.random.default_rng(4)

@@ -17,7 +17,7 @@ from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.run_config import RunConfig
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 from ps_train.compat.estimator.train_and_evaluate import EvaluationListener, train_and_evaluate
-from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
+from tests.support.compat.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 CLUSTER = {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1", "c:2"]}
 MASTER = {"master": ["a:1"], "ps": ["b:1"], "worker": ["c:1"]}

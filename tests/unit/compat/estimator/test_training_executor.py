@@ -16,7 +16,7 @@ from ps_train.compat.estimator.spec.eval_spec import EvalSpec
 from ps_train.compat.estimator.spec.train_spec import TrainSpec
 from ps_train.compat.estimator.train_and_evaluate import EvaluationListener
 from ps_train.compat.estimator.training_executor import TrainingExecutor
-from tests.support.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
+from tests.support.compat.scripted_estimator import Clock, RecordingExporter, ScriptedEstimator
 
 AT_ONCE = {"start_delay_secs": 0, "throttle_secs": 0}
 

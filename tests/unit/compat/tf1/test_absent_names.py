@@ -10,8 +10,8 @@ from ps_train.compat.tf1.absent_names import refusal
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("tensorflow.contrib.slim", "ps_train[compat]"),
-        ("tensorflow.contrib.slim.nets.resnet", "ps_train[compat]"),
+        ("tensorflow.contrib.slim", ".[compat]"),
+        ("tensorflow.contrib.slim.nets.resnet", ".[compat]"),
         ("tensorflow.contrib.tpu.TPUEstimator", "TPUs are not supported"),
         ("tensorflow.contrib.unheard", "write it in the script"),
         ("tensorflow.contrib.layers.no_such_layer", "tf.layers, tf.nn or"),

@@ -75,7 +75,7 @@ def test_dicts_and_json_set_them():
         ("rate=x", "'x' for the hyperparameter 'rate' is not of the type float"),
         ("deep=2", "is not of the type bool"),
         ("steps=1.5", "'1.5' for the hyperparameter 'steps' is not of the type int"),
-        ("rate=1,rate=2", "stands twice"),
+        ("rate=1,rate=2", "is twice in"),
         ("rate=[1]", "is not a list"),
         ("units=1", "is a list"),
         ("rate", "is not name=value"),

@@ -99,5 +99,5 @@ def test_sequences_of_two_lengths_are_an_error() -> None:
 
 
 def test_a_column_without_sequences_is_refused() -> None:
-    with pytest.raises(ValueError, match="x is no column of sequences"):
+    with pytest.raises(ValueError, match="x is not a column of sequences"):
         sequence_input_layer({"x": tf.zeros([3, 1])}, [column.numeric_column("x")])

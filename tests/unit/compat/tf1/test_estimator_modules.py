@@ -50,7 +50,7 @@ def test_modules_of_ps_train_need_no_package(without_package: None) -> None:
 
 @pytest.mark.parametrize("name", ["gc", "canned.head", "no_such_module"])
 def test_other_modules_say_which_package_to_install(without_package: None, name: str) -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'ps_train\[estimator\]'") as raised:
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[estimator\]'") as raised:
         importlib.import_module(f"{ROOT}.python.estimator.{name}")
     assert "\n" not in str(raised.value) and "tensorflow-estimator is not installed" in str(raised.value)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.processes import ROOT
+from tests.support.machine.processes import ROOT
 
 INSTALL = "from ps_train.compat.tf1 import facade; facade.install()\n"
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from tests.support.processes import ROOT
-from tests.support.tf1_names import PROGRAMS, ROWS, table
+from tests.support.compat.tf1_names import PROGRAMS, ROWS, table
+from tests.support.machine.processes import ROOT
 
 PROCESSES = 2
 
@@ -25,7 +25,7 @@ def test_a_program_of_each_row_runs_and_checks_its_numbers(tmp_path, number):
     environment.pop("TF_CONFIG", None)
     environment.pop("TF_USE_LEGACY_KERAS", None)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.tf1_names", *programs],
+        [sys.executable, "-m", "tests.support.compat.tf1_names", *programs],
         capture_output=True,
         text=True,
         timeout=200,
@@ -44,4 +44,4 @@ def test_every_program_is_in_the_list():
 
 def test_the_table_of_the_page_is_that_of_the_list():
     page = (pathlib.Path(ROOT) / "docs" / "MIGRATING.md").read_text()
-    assert table() in page, "python -m tests.support.tf1_names prints the table"
+    assert table() in page, "python -m tests.support.compat.tf1_names prints the table"

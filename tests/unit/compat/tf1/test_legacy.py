@@ -8,7 +8,7 @@ import pytest
 
 from ps_train.compat.tf1 import legacy
 from ps_train.compat.tf1.contrib import make_contrib
-from tests.support.tf1_refusals import refused
+from tests.support.compat.tf1_refusals import refused
 
 CONTRIB = make_contrib(lambda: None)
 
@@ -25,10 +25,11 @@ def missing(monkeypatch):
 def test_without_tf_keras_a_cell_and_a_layer_say_what_to_install(missing):
     missing.add("tf_keras")
     with pytest.raises(
-        legacy.NotInstalledError, match=r"^tf\.layers\.Dense comes with tf-keras.*pip install 'ps_train\[compat\]'\.$"
+        legacy.NotInstalledError,
+        match=r"^tf\.layers\.Dense comes with tf-keras.*pip install '\.\[compat\]' in a clone of ps_train\.$",
     ):
         legacy.name("layers", "Dense")
-    line = "tf.nn.rnn_cell.GRUCell comes with tf-keras, which is not installed: pip install 'ps_train[compat]'."
+    line = f"tf.nn.rnn_cell.GRUCell comes with tf-keras, which is not installed: {legacy.INSTALL}."
     assert refused("rnn.GRUCell", rnn=CONTRIB.rnn) == line
     assert not legacy.is_installed()
 
@@ -37,7 +38,7 @@ def test_without_tf_slim_its_names_say_what_to_install(missing):
     missing.add("tf_slim")
     for code in ("contrib.slim", "contrib.layers.separable_conv2d", "contrib.metrics.streaming_covariance"):
         line = refused(code, contrib=CONTRIB)
-        assert line.startswith(f"tf.{code} is not in this TensorFlow") and "pip install 'ps_train[compat]'" in line
+        assert line.startswith(f"tf.{code} is not in this TensorFlow") and "pip install '.[compat]'" in line
 
 
 def test_tf_slim_without_tf_keras_says_so(missing):

@@ -11,7 +11,7 @@ from ps_train.cluster.membership.presence import AbsenceLimits, JobEndDetector
 from ps_train.cluster.membership.records import TaskState
 from ps_train.compat.train import sync_leader
 from ps_train.compat.train.sync_leader import Monitor
-from tests.support.statuses import task_status
+from tests.support.status.tasks import task_status
 
 
 @pytest.fixture

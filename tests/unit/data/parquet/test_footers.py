@@ -9,7 +9,7 @@ import pytest
 
 from ps_train import DataError
 from ps_train.data.parquet.footers import read_footers
-from tests.support.rows import table, write_rows
+from tests.support.data.rows import table, write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -15,8 +15,8 @@ from ps_train.data.data_shard import DataShard
 from ps_train.data.parquet import parquet_files, reading
 from ps_train.data.pipeline import evaluation_batches, training_batches
 from ps_train.data.stream import data_error
-from tests.support.batches import labels_of, labels_of_shards
-from tests.support.rows import table, write_rows
+from tests.support.data.batches import labels_of, labels_of_shards
+from tests.support.data.rows import table, write_rows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -293,7 +293,7 @@ def test_files_without_a_row_are_no_examples(tmp_path: pathlib.Path) -> None:
 
 def test_a_missing_pyarrow_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ps_train\[parquet\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[parquet\]'"):
         Parquet(f"{tmp_path}/a", label="y")
 
 

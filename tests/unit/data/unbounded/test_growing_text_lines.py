@@ -6,7 +6,7 @@ import pytest
 
 from ps_train import DataError
 from ps_train.data.unbounded.growing_text_lines import GrowingTextLines
-from tests.support.unbounded import parse
+from tests.support.data.unbounded import parse
 
 
 def lines_of(directory, partitions=1, **given):

@@ -11,12 +11,12 @@ import pytest
 from ps_train import ConfigError, DataError, Kafka
 from ps_train.base.errors import UnreachableError
 from ps_train.data.unbounded import kafka
-from tests.support.processes import eventually
-from tests.support.unbounded import parse
+from tests.support.data.unbounded import parse
+from tests.support.machine.processes import eventually
 
 pytest.importorskip("confluent_kafka")
 
-from tests.support.kafka import Brokers
+from tests.support.data.kafka import Brokers
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_deleted_messages_end_the_job_unless_it_may_go_on_without_them(brokers, 
             rows_of(source, 1, 7)
         return
     assert rows_of(source, 1, 7)[0] == (None, 7, 9, b"", 0)
-    assert "2 offsets have been deleted (retention); going on at 9" in caplog.text
+    assert "2 offsets have been deleted (retention); continuing at 9" in caplog.text
 
 
 def test_an_unknown_topic_is_refused_with_names_like_it(brokers, topic_of):
@@ -170,7 +170,7 @@ def test_times_are_milliseconds():
 
 def test_a_missing_client_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ps_train\[kafka\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[kafka\]'"):
         Kafka("x", "y", parse)
 
 

@@ -9,8 +9,8 @@ import pytest
 from ps_train.data import Row
 from ps_train.data.unbounded.read_ahead import ReadAhead
 from ps_train.data.unbounded.row_gate import NO_STAMP, RowGate
-from tests.support.processes import eventually
-from tests.support.unbounded import Memory
+from tests.support.data.unbounded import Memory
+from tests.support.machine.processes import eventually
 
 
 @pytest.fixture

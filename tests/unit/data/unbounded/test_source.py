@@ -13,7 +13,7 @@ from ps_train.data.shards.shard_batches import ShardedBatches
 from ps_train.data.shards.shard_layout import Assignment
 from ps_train.data.shards.shard_readers import reader_of
 from ps_train.data.split import Split
-from tests.support.unbounded import Memory, parse
+from tests.support.data.unbounded import Memory, parse
 
 JOB = Job(sharding="dynamic", batch_size=4)
 

@@ -124,7 +124,7 @@ def test_it_knows_the_last_checkpoint_that_was_written(caplog: pytest.LogCapture
     saves.outcome = SaveError("no space left")
     hook.poll()
     assert hook.step == 12
-    assert "no space left; training goes on, the last checkpoint is that of step 12" in caplog.text
+    assert "no space left; training continues, the last checkpoint is of step 12" in caplog.text
     hook.poll()
     assert hook.step == 12
 

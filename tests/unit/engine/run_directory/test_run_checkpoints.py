@@ -21,7 +21,7 @@ from ps_train.engine.run_directory.run_files import read_run_id
 from ps_train.estimator import Estimator, EstimatorSpec, ModeKeys, export
 from ps_train.training.tasks import evaluator as role
 from ps_train.training.tasks.eval_exports import EvalExports
-from tests.support.checkpoints import mixed_directory, write_checkpoint
+from tests.support.saved.checkpoints import mixed_directory, write_checkpoint
 
 
 def test_the_run_s_own_checkpoints_are_listed_with_damaged_ones_and_without_others(tmp_path: pathlib.Path) -> None:

@@ -28,8 +28,8 @@ from ps_train.engine.run_directory.spool import (
     remove_leftovers,
 )
 from ps_train.engine.run_directory.uploads import ChiefUploads, Uploader, evaluator_round
-from tests.support.checkpoints import write_checkpoint
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.saved.checkpoints import write_checkpoint
 
 fsspec = pytest.importorskip("fsspec")
 

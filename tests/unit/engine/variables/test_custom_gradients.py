@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.support.tracing import refusal, traced, values_of, weights
+from tests.support.graphs.tracing import refusal, traced, values_of, weights
 
 
 @tf.custom_gradient

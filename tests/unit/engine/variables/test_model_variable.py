@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.engine.variables.model_variable import ModelVariable
-from tests.support.tracing import traced, weights
+from tests.support.graphs.tracing import traced, weights
 
 
 def test_a_value_in_place_of_a_variable_has_what_a_variable_has():

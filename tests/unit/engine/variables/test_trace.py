@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.membership.job_diff import USES
 from ps_train.engine.variables.plan import VariableSpec
-from tests.support.tracing import refusal, traced, weights
+from tests.support.graphs.tracing import refusal, traced, weights
 
 
 def test_variables_are_found_with_name_shape_and_type_in_their_order():

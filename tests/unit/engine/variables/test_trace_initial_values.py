@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.support.tracing import traced, values_of, weights
+from tests.support.graphs.tracing import traced, values_of, weights
 
 COLUMN = np.array([[1.0], [2.0], [3.0], [4.0]], np.float32)
 

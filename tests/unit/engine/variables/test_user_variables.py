@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.support.tracing import refusal, traced, weights
+from tests.support.graphs.tracing import refusal, traced, weights
 
 
 def assigning(x):

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.membership.job_diff import diff_configs
-from tests.support.tracing import traced
+from tests.support.graphs.tracing import traced
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 FACTORS = {"alpha": 1.0, "beta": 2.0, "gamma": 3.0, "delta": 4.0}

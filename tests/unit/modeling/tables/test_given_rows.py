@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train import embeddings
 from ps_train.modeling.tables.given_rows import given_rows, values_come_later
 from ps_train.modeling.tables.table import Table
-from tests.support.lookups import evaluated, looked_up
+from tests.support.graphs.lookups import evaluated, looked_up
 
 ROWS = 600
 PRE = np.random.default_rng(3).normal(size=(ROWS, 2)).astype(np.float32)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ps_train.modeling.tables.id_encoding import digests, encode_ids, unique
 from ps_train.modeling.tables.table import Table
-from tests.support.lookups import evaluated
+from tests.support.graphs.lookups import evaluated
 
 
 def table(**declared: Any) -> Table:

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.modeling.tables.id_encoding import encode_ids
 from ps_train.modeling.tables.id_initializer import initial_rows_of_ids
 from ps_train.modeling.tables.table import Table
-from tests.support.lookups import evaluated
+from tests.support.graphs.lookups import evaluated
 
 
 def table(**declared: Any) -> Table:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ps_train import embeddings
 from ps_train.base.errors import ModelError
 from ps_train.modeling.tables.lookups import Declaration
-from tests.support.lookups import looked_up
+from tests.support.graphs.lookups import looked_up
 
 
 @pytest.mark.parametrize(("ids", "shape"), [([3, 0, 9], (3, 4)), ([[3, 0], [9, 9]], (2, 2, 4))])

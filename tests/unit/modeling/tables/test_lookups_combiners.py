@@ -13,7 +13,7 @@ from ps_train import embeddings
 from ps_train.base.errors import ModelError
 from ps_train.data.stream import data_error
 from ps_train.modeling.tables.row_order import positions_of
-from tests.support.lookups import evaluated, looked_up
+from tests.support.graphs.lookups import evaluated, looked_up
 
 bags = st.lists(
     st.lists(st.tuples(st.integers(0, 6), st.floats(0.125, 4, width=32)), max_size=5), min_size=1, max_size=6

@@ -12,7 +12,7 @@ from ps_train.base.errors import ModelError
 from ps_train.data.named_inputs import remember_inputs
 from ps_train.data.stream import data_error
 from ps_train.modeling.tables.row_index import splitmix64
-from tests.support.lookups import evaluated, looked_up
+from tests.support.graphs.lookups import evaluated, looked_up
 
 
 def test_fields_of_a_list_of_sizes_have_rows_of_their_own_one_behind_the_other() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ps_train.modeling.tables.row_order import initial_rows, numbers_at, positions_of
-from tests.support.lookups import evaluated
+from tests.support.graphs.lookups import evaluated
 
 
 @given(st.integers(1, 5000))

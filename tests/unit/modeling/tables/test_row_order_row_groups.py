@@ -12,7 +12,7 @@ from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.modeling.tables.id_encoding import encode_ids, group_of
 from ps_train.modeling.tables.row_order import group_count, rows_per_group
 from ps_train.modeling.tables.table import Table
-from tests.support.lookups import evaluated
+from tests.support.graphs.lookups import evaluated
 
 
 def table(**declared: Any) -> Table:

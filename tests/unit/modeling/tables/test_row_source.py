@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ps_train import embeddings
 from ps_train.base.errors import ModelError
-from tests.support.lookups import evaluated
+from tests.support.graphs.lookups import evaluated
 
 
 def test_one_table_has_one_kind_of_ids() -> None:

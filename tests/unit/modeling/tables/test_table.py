@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import embeddings
 from ps_train.base.errors import ModelError
-from tests.support.lookups import looked_up
+from tests.support.graphs.lookups import looked_up
 
 REFUSED = {
     "neither rows nor hash_buckets": (

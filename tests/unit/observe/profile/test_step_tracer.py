@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.sessions.ps_clocks import Offset
 from ps_train.observe.profile import step_tracer
 from ps_train.observe.profile.step_tracer import StepTracer
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 from tests.unit.observe.profile.test_step_parts import BASE, one_step, statistics
 
 BURST = {"train": ["a", "b"] * 4, "examples": [1] * 4}

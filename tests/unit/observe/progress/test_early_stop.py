@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.observe.progress.early_stop import EarlyStopHook
-from tests.support.event_files import write
+from tests.support.saved.event_files import write
 
 
 class Training:

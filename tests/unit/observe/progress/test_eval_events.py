@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.observe.progress.eval_events import read_eval_metrics
-from tests.support.event_files import write
+from tests.support.saved.event_files import write
 
 
 def test_metrics_are_read_by_step(tmp_path):

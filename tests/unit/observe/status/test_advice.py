@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.observe.status import advice, health
 from ps_train.observe.status.advice import gain_of_one_more_ps
-from tests.support.job_status import a_status, job_of, step_time
+from tests.support.status.job import a_status, job_of, step_time
 
 JOBS = [
     job_of(update=update, **fields)

@@ -15,8 +15,8 @@ from ps_train.cluster.topology import Topology
 from ps_train.config.job_values import NO_LIMIT
 from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.training.duties.rack_display import RackDisplay
-from tests.support.job_status import Liveness, board_of, counters_of, progress_of, step_time
-from tests.support.statuses import store_of, worker_status
+from tests.support.status.job import Liveness, board_of, counters_of, progress_of, step_time
+from tests.support.status.tasks import store_of, worker_status
 
 
 def record(uptime, **values):

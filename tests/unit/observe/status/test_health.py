@@ -15,7 +15,7 @@ from ps_train.config.validators import HEALTH_RULES, parse_limits
 from ps_train.engine.variables.plan import make_plan
 from ps_train.observe.status.health import RULES, findings, warnings
 from ps_train.training.tasks.hosted_ps import HostedPsDisplay
-from tests.support.job_status import a_status, job_of, step_time
+from tests.support.status.job import a_status, job_of, step_time
 
 DOCS = pathlib.Path(ps_train.__file__).parents[1] / "docs"
 BOTH = ("worker:0", "worker:1")

@@ -17,8 +17,8 @@ from ps_train.base.lifecycle import Recorder, attach
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.observe.status.observer import JobObserver
 from ps_train.training.tasks.displays import displays
-from tests.support.job_status import counters_of, job_of, progress_of
-from tests.support.statuses import store_of, worker_status
+from tests.support.status.job import counters_of, job_of, progress_of
+from tests.support.status.tasks import store_of, worker_status
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_without_a_port_nothing_is_served(observe, port):
 
 def test_a_page_for_other_machines_warns(observe, caplog):
     started(observe(status_port=0, status_host="0.0.0.0"))
-    assert "whoever reaches this port can read the status page" in caplog.text
+    assert "every host that reaches this port can read the status page" in caplog.text
 
 
 def test_a_port_that_is_taken_ends_the_start(observe):

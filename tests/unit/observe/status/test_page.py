@@ -11,7 +11,7 @@ import pytest
 
 from ps_train.observe.status.display import Displays
 from ps_train.observe.status.page import csp, page
-from tests.support.status_page import HOSTILE, sample_history, sample_status
+from tests.support.status.page import HOSTILE, sample_history, sample_status
 
 
 class Elements(html.parser.HTMLParser):

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ps_train.cluster.membership.records import TELEMETRY
 from ps_train.observe.status.prometheus import text
 from ps_train.training.tasks.displays import displays
-from tests.support.job_status import board_of, counters_of, progress_of, step_time
-from tests.support.statuses import store_of, worker_status
+from tests.support.status.job import board_of, counters_of, progress_of, step_time
+from tests.support.status.tasks import store_of, worker_status
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 from ps_train.config.job import Job
 from ps_train.engine.updates.counters.counter_values import RunCounterValues
@@ -27,6 +28,18 @@ class TestRunSummary:
     def test_the_console_shows_the_same_rates(self):
         lines = self.summary().lines(Job(max_steps=200), "stopped")
         assert lines == ["trained 50 steps in 4.0s: 12 global steps/s, 400 examples/s"]
+
+    @pytest.mark.parametrize(
+        ("count", "mean", "longest", "line"),
+        [
+            (1, 0.0069, 0.0069, "saved 1 checkpoint; saving paused updates for 7 ms"),
+            (3, 0.0084, 1.26, "saved 3 checkpoints; saving paused updates for 8 ms on average, 1.3 s at most"),
+            (2, 0.0001, 0.0002, "saved 2 checkpoints; saving paused updates for 1 ms on average, 1 ms at most"),
+        ],
+    )
+    def test_the_time_of_saving_is_told_in_words(self, count, mean, longest, line):
+        saving = {"count": count, "hold_secs_mean": mean, "hold_secs_max": longest}
+        assert dataclasses.replace(self.summary(), saving=saving).lines(Job(max_steps=200), "stopped")[1] == line
 
     def test_a_run_that_ends_early_says_why_and_where(self):
         assert self.summary().lines(Job(max_steps=300), "stopped")[1:] == ["stopped at step 200 of 300"]

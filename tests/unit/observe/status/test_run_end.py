@@ -1,4 +1,4 @@
-"""The end of a run: result.json, and how to go on."""
+"""The end of a run: result.json, and how to resume."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def test_metrics_are_one_line() -> None:
 
 
 def test_the_advice_names_the_directories_in_a_form_for_the_shell() -> None:
-    go_on, look, serve = advice("/my models/m", "", 200)
-    assert "--model_dir='/my models/m'" in go_on and "--max_steps above 200" in go_on
+    resume, look, serve = advice("/my models/m", "", 200)
+    assert "--model_dir='/my models/m'" in resume and "--max_steps above 200" in resume
     assert look.endswith("tensorboard --logdir='/my models/m'")
     assert "--export_dir=DIR" in serve
     assert advice("/m", "/exported", 200)[2].endswith("tensorflow_model_server --model_base_path=/exported")
 
 
 def test_a_call_from_python_gets_arguments_in_the_place_of_flags() -> None:
-    go_on, _, serve = advice("/my models/m", "", 200, is_call=True)
-    assert go_on == "to go on:  the same call with model_dir='/my models/m' and max_steps above 200"
+    resume, _, serve = advice("/my models/m", "", 200, is_call=True)
+    assert resume == "to resume: the same call with model_dir='/my models/m' and max_steps above 200"
     assert serve == "to serve:  the same call with model_dir='/my models/m' and export_dir='DIR' writes a SavedModel"
 
 
 def test_tensorboard_is_recommended_with_its_installation_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "is_installed", lambda name: name != "tensorboard")
     _, look, _ = advice("/m", "", 200)
-    assert look == "to look:   pip install '.[tensorboard]' in the clone of ps_train, then tensorboard --logdir=/m"
+    assert look == "to look:   pip install '.[tensorboard]' in a clone of ps_train, then tensorboard --logdir=/m"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")

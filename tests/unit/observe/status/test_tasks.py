@@ -18,8 +18,8 @@ from ps_train.engine.variables.plan import VariableSpec, make_plan
 from ps_train.observe.status.tasks import TaskBoard
 from ps_train.training.duties.rack_display import RackDisplay
 from ps_train.training.tasks.displays import displays
-from tests.support.job_status import Liveness, job_of
-from tests.support.statuses import store_of, task_status, worker_status
+from tests.support.status.job import Liveness, job_of
+from tests.support.status.tasks import store_of, task_status, worker_status
 
 LOST_SECS = 10.0
 

@@ -97,7 +97,7 @@ def test_an_id_is_kept_beside_the_others(tmp_path):
 
 @pytest.mark.parametrize("has_folder", [False, True])
 def test_a_missing_package_is_named_with_its_installation(tmp_path, monkeypatch, has_folder):
-    monkeypatch.setattr(trackers, "_PACKAGES", {"wandb": ("no_such_wandb", "pip install 'ps_train[wandb]'")})
+    monkeypatch.setattr(trackers, "_PACKAGES", {"wandb": ("no_such_wandb", "pip install '.[wandb]'")})
     if has_folder:
         (tmp_path / "no_such_wandb").mkdir()
         monkeypatch.syspath_prepend(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.observe.tracking.tracked_run import TrackedRun
 from ps_train.observe.tracking.tracking import Findings, RefusedRunError, Tracking
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 class FakeTracker:
@@ -135,7 +135,7 @@ def test_a_tracker_that_comes_back_gets_all_points_after_one_line(run, lines):
     tracking.add(2, {"loss": 1.0})
     tracking.end("done")
     assert [point.step for point in tracker.points] == [1, 2] and tracker.ends == [("done", [])]
-    assert lines() == ["track=fake: http://tracker does not answer; training goes on"]
+    assert lines() == ["track=fake: http://tracker does not answer; training continues"]
 
 
 @pytest.mark.parametrize("error", [ConnectionError("it is down"), RefusedRunError("no key")])

@@ -18,7 +18,7 @@ from ps_train.saved.deltas import following
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.values import open_saved
-from tests.support.exported_models import write_table_export
+from tests.support.saved.exported_models import write_table_export
 
 ROWS = 200
 

@@ -17,7 +17,7 @@ from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.difference import make_delta
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.values import hash_of_file, open_saved
-from tests.support.exported_models import write_table_export
+from tests.support.saved.exported_models import write_table_export
 
 NAMES = [
     "../evil", "/tmp/evil", "a/../../evil", "..", ".", "", "a//b", "a/", "/a", "a\\b", "a\nb", "a\0b", "n" * 256,

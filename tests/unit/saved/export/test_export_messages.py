@@ -1,6 +1,6 @@
 """A whole SavedModel in TensorFlow Serving's layout answers the messages of tensorflow-serving-api.
 
-The package is an extra (`pip install 'ps_train[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
+The package is an extra (`pip install '.[serving]'`).  A real `tensorflow_model_server` is asked if one is on the
 PATH.
 """
 
@@ -24,7 +24,7 @@ from ps_train.data.pipeline import DataSource
 from ps_train.saved.export.export import export, prepare_export
 from ps_train.saved.serving.exported import Exported
 from ps_train.saved.values import Writer
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 @pytest.fixture(scope="module")

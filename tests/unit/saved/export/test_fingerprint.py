@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.base.errors import DamagedCheckpointError
 from ps_train.saved.export.fingerprint import FILE, read_fingerprint, write_fingerprint
-from tests.support.exported_models import write_table_export
+from tests.support.saved.exported_models import write_table_export
 
 
 def test_a_fingerprint_is_read_back_and_each_change_of_it_is_seen(tmp_path: pathlib.Path) -> None:

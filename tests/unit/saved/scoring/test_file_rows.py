@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.console import Console
 from ps_train.commands.scoring.predict import predict
-from tests.support.exported_models import write_export
+from tests.support.saved.exported_models import write_export
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

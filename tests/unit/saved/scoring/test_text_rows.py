@@ -12,7 +12,7 @@ import pytest
 from ps_train.base.console import Console
 from ps_train.commands.scoring.predict import predict
 from ps_train.saved.scoring import text_rows
-from tests.support.exported_models import score, write_export
+from tests.support.saved.exported_models import score, write_export
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as v1
 import ps_train
 from ps_train.base.errors import ConfigError, DataError
 from ps_train.saved.serving.exported import Exported
-from tests.support.exported_models import score, write_export
+from tests.support.saved.exported_models import score, write_export
 
 PRICE, IDS, NAME = [1.5, 2.0, -1.0], [[1, 2], [], [3]], ["a", "", "ccc"]
 

@@ -13,8 +13,8 @@ from ps_train.cluster.membership.membership import MembershipMonitor
 from ps_train.cluster.sessions import abandonable
 from ps_train.config.job import Job
 from ps_train.training.duties.members import Members
-from tests.support.processes import eventually
-from tests.support.statuses import worker_status
+from tests.support.machine.processes import eventually
+from tests.support.status.tasks import worker_status
 
 JOB = Job(ps_hosts=("a:1",), worker_hosts=("a:2", "a:3", "a:4"), heartbeat_timeout_secs=10.0)
 

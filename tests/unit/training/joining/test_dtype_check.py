@@ -16,9 +16,9 @@ from ps_train.modeling.model import Model
 from ps_train.models.criteo import DeepFM, LogisticRegression, WideAndDeep
 from ps_train.models.digits import Digits
 from ps_train.training.joining.dtype_check import check_compute_dtype
-from tests.support.mixed import Normalized, Perceptron
-from tests.support.models import Linear
-from tests.support.vocabularies import Visits
+from tests.support.models.mixed import Normalized, Perceptron
+from tests.support.models.small import Linear
+from tests.support.models.vocabularies import Visits
 
 
 def check(model: Model, dtype: str) -> None:

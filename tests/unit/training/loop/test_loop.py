@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.training.loop.burst_size import Burst, BurstScheduler
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
-from tests.support.loops import LoopSession, SharedBudget
+from tests.support.clusters.loops import LoopSession, SharedBudget
 
 HOOKS = 0
 """A step with the hooks, in the list of calls; other calls are their lengths."""

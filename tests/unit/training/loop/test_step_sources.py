@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ps_train.training.loop.step_sources import LockstepSource, PausedSource, StepsAhead, StepSource, step_source
-from tests.support.loops import SharedBudget
+from tests.support.clusters.loops import SharedBudget
 
 
 class Watched(SharedBudget):

@@ -13,8 +13,8 @@ from ps_train.base.errors import ConfigError, DamagedCheckpointError, ModelError
 from ps_train.config.job import Job
 from ps_train.training.tasks import eval_exports
 from ps_train.training.tasks.eval_exports import EvalExports
-from tests.support.checkpoints import write_checkpoint
-from tests.support.event_files import write
+from tests.support.saved.checkpoints import write_checkpoint
+from tests.support.saved.event_files import write
 
 
 class Exporting:

@@ -9,7 +9,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.records import TaskState
 from ps_train.config.job import Job
 from ps_train.training.tasks.ps import AllWorkersGoneDetector, ScriptsEndDetector, is_done
-from tests.support.statuses import store_of, task_status
+from tests.support.status.tasks import store_of, task_status
 
 
 class TestAllWorkersGoneDetector:

@@ -11,9 +11,9 @@ import pytest
 from ps_train.engine.step.parts.following import FollowingPart
 from ps_train.engine.updates.counters.counter_values import counter_tensors
 from ps_train.engine.updates.following.adaptation import AdaptationHook
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 
 class Sampler:

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.support.cluster import InProcessCluster
+from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 BRIEF = v1.RunOptions(timeout_in_ms=1500)
 MODES = {

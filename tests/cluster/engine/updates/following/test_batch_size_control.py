@@ -22,5 +22,5 @@ from ps_train.engine.step.parts.following import ScaledRate
     ],
 )
 def test_the_divisor_of_the_learning_rate(fields: dict, replicas: int, examples: float, divisor: float) -> None:
-    found = ScaledRate(Job(batch_size="8..64", **fields), replicas).divisor(np.float32(examples))  # type: ignore[arg-type]
+    found = ScaledRate(Job(batch_size="8..64", **fields), replicas).divisor(np.float32(examples), 0)  # type: ignore[arg-type]
     np.testing.assert_allclose(np.asarray(found), divisor)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.optimizers import LazyAdam
-from tests.support.refused_tables import Table, built
+from tests.support.models.refused_tables import Table, built
 
 
 class Grouped(Table):

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.engine.updates.gradients.momentum_correction import momenta_of
-from tests.support.coded import WIDTH, Fixed, cluster_of, values_of
+from tests.support.clusters.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
 
 

@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
 from ps_train.engine.variables.worker_state import OWN
-from tests.support.cluster import InProcessCluster
-from tests.support.coded import Fixed, cluster_of, finish, values_of
+from tests.support.clusters.cluster import InProcessCluster
+from tests.support.clusters.coded import Fixed, cluster_of, finish, values_of
 from tests.support.long import long
 
 ALL = ("bfloat16", "float16", "int8", "top_k:0.05", "top_k:0.05,int8")

@@ -12,10 +12,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.modes.wait_time import report
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 WORKERS, STEPS, SLOW_SECS = 3, 25, 0.02
 

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from tests.cluster.engine.updates.modes.test_sync_rounds import after_update, arrived, made, step
-from tests.support.cluster import InProcessCluster, in_parallel
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 
 def begin_step_on_first_ps(cluster, index):

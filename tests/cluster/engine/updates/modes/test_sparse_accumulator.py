@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.processes import eventually
-from tests.support.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
+from tests.support.machine.processes import eventually
+from tests.support.models.tables import COMBINERS, DIMENSION, ROWS, Bags, NumpyRule, gradients_of_bags
 
 RATE = 0.05
 

@@ -15,9 +15,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.modes.staleness import summary
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 RATE, BATCH, BETWEEN = 0.05, 4, 3
 

@@ -11,10 +11,10 @@ import tensorflow.compat.v1 as v1
 
 from ps_train import Arrays
 from ps_train.engine.updates.modes.quorum import JOINING
-from tests.support.cluster import InProcessCluster, in_parallel
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.long import long
-from tests.support.models import Linear
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
 
 RATE, BATCH, WORKERS = 0.05, 4, 3
 

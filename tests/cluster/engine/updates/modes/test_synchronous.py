@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ps_train.modeling.model import make_optimizer
-from tests.support.cluster import InProcessCluster, batches_of, train_plainly
+from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.models import Linear
+from tests.support.models.small import Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.updates.modes.token_gate import TokenGate
 from ps_train.engine.variables.mutex import with_mutex
-from tests.support.processes import eventually
+from tests.support.machine.processes import eventually
 
 
 def test_a_token_of_an_earlier_process_releases_no_replica_and_is_not_waited_for_under_the_mutex() -> None:

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
-from tests.support.cluster import InProcessCluster, in_parallel
-from tests.support.processes import eventually
-from tests.support.recording import Recording, ownership_of
+from tests.support.clusters.cluster import InProcessCluster, in_parallel
+from tests.support.data.recording import Recording, ownership_of
+from tests.support.machine.processes import eventually
 
 
 class Late(Recording):

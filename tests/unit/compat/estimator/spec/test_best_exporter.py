@@ -8,7 +8,7 @@ import os
 import pytest
 
 from ps_train.compat.estimator.spec.best_exporter import BestExporter, loss_smaller
-from tests.support.event_files import write
+from tests.support.saved.event_files import write
 
 
 class Estimator:

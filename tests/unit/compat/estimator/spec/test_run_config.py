@@ -93,7 +93,7 @@ def test_point_13_the_model_dir_of_tf_config_is_used(config_in):
 
 
 def test_point_13_two_model_dirs_or_an_empty_one_are_refused(config_in):
-    with pytest.raises(ValueError, match="model_dir=/n is not that of TF_CONFIG, /m"):
+    with pytest.raises(ValueError, match="model_dir=/n differs from TF_CONFIG's, /m"):
         config_in({"model_dir": "/m"}, model_dir="/n")
     with pytest.raises(ValueError, match="TF_CONFIG model_dir is empty"):
         config_in({"model_dir": ""})

@@ -10,7 +10,7 @@ from ps_train.compat.estimator.estimator import Estimator
 from ps_train.compat.estimator.spec.estimator_spec import EstimatorSpec
 from ps_train.compat.estimator.spec.warm_start import VocabInfo, WarmStartSettings, warm_start_settings
 from ps_train.estimator.export import ServingInputReceiver
-from tests.support.estimators import estimator, forever, model_fn, once, weights_of
+from tests.support.compat.estimators import estimator, forever, model_fn, once, weights_of
 
 
 def values(prefix: str = "", start: float = 0.0, rows: int = 2):

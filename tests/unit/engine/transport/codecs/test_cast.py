@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import Cast, saturating_cast
-from tests.support.codecs import UsedCodec
+from tests.support.graphs.codecs import UsedCodec
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(tf.bfloat16, 2**-8), (tf.float16, 2**-11)], ids=str)

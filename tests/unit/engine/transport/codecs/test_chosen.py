@@ -12,7 +12,7 @@ from ps_train.engine.transport.codecs.chosen import Chosen
 from ps_train.engine.transport.codecs.feedback import ErrorFeedback
 from ps_train.engine.transport.coding import codec_of
 from ps_train.engine.variables.worker_state import collect_local_state
-from tests.support.codecs import UsedCodec
+from tests.support.graphs.codecs import UsedCodec
 
 
 def chosen_of(number):

@@ -10,7 +10,7 @@ from ps_train.engine.transport.codecs.cast import Cast
 from ps_train.engine.transport.codecs.codec import CodecChain
 from ps_train.engine.transport.codecs.int8 import Int8
 from ps_train.engine.transport.codecs.top_k import TopK
-from tests.support.codecs import UsedCodec
+from tests.support.graphs.codecs import UsedCodec
 
 
 @pytest.mark.parametrize(("second", "error"), [(Cast(tf.bfloat16), 2**-8), (Int8(), 1 / 100)], ids=["cast", "int8"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ps_train.engine.transport.codecs.int8 import BLOCK, Int8
-from tests.support.codecs import UsedCodec
+from tests.support.graphs.codecs import UsedCodec
 
 
 def scales_of(vector):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ps_train.engine.transport.codecs.top_k import TopK
-from tests.support.codecs import UsedCodec
+from tests.support.graphs.codecs import UsedCodec
 
 
 def largest(vector, count):

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.data.named_inputs import remember_inputs
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE, bad_inputs, skip_if_not_finite, stop_if_not_finite
-from tests.support.gradients import NARROW, vector
+from tests.support.graphs.gradients import NARROW, vector
 
 
 def is_sent(*vectors: np.ndarray[Any, Any], loss: Any = 0.0) -> bool:

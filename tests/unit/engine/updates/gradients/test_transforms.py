@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.updates.gradients.transforms import by_global_norm, by_norm
-from tests.support.gradients import NARROW, assert_equal_but_for_rounding, transformed, vector
+from tests.support.graphs.gradients import NARROW, assert_equal_but_for_rounding, transformed, vector
 
 
 def norm_of(*gradients: np.ndarray[Any, Any]) -> float:

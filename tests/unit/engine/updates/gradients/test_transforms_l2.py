@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.updates.gradients.transforms import l2
-from tests.support.gradients import NARROW, assert_equal_but_for_rounding, transformed, vector
+from tests.support.graphs.gradients import NARROW, assert_equal_but_for_rounding, transformed, vector
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -1,0 +1,102 @@
+"""The real training loop on the workers of a cluster in one process, without processes and boards."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.loop import TrainingLoop
+from ps_train.training.loop.step_sources import LockstepSource, StepSource
+from tests.support.clusters.cluster import InProcessCluster
+
+
+class SharedBudget:
+    """Hands out exactly so many steps, like the one on the board."""
+
+    def __init__(self, max_steps: int) -> None:
+        self._left = max_steps
+        self._lock = threading.Lock()
+
+    def take(self, wanted: int, global_step: int) -> int:
+        with self._lock:
+            count = min(wanted, self._left)
+            self._left -= count
+            return count
+
+    def made(self, count: int) -> None:
+        pass
+
+    def give_back(self, count: int) -> None:
+        with self._lock:
+            self._left += count
+
+    def settle(self) -> None:
+        pass
+
+
+class _Context:
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.run_with_hooks = session.run
+
+
+class LoopSession:
+    """What a loop needs of a MonitoredSession."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def run_step_fn(self, step_fn: Callable[[Any], Any]) -> Any:
+        return step_fn(_Context(self._session))
+
+
+def pace_for(cluster: InProcessCluster) -> StepSource:
+    """One for all workers of a cluster."""
+    steps = cluster.job.max_steps
+    return LockstepSource(steps) if cluster.steps[0].lockstep else SharedBudget(steps)
+
+
+def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> str:
+    """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
+    rhythm = BurstScheduler.of(cluster.job)
+    loop = TrainingLoop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, bursts=rhythm)
+    why = loop.run(LoopSession(cluster.sessions[index]))
+    cluster.dismiss(index, by=index)
+    return why
+
+
+@contextlib.contextmanager
+def training(cluster: InProcessCluster, end_secs: float = 20.0) -> Iterator[None]:
+    """Trains with all workers while the body runs.
+
+    The error of a worker is raised in place of what it made of the body, and a worker that does not end within
+    `end_secs` after the body fails the test.
+    """
+    pace, stop = pace_for(cluster), threading.Event()
+    errors: list[BaseException] = []
+
+    def work(index: int) -> None:
+        try:
+            run_worker(cluster, index, pace, stop.is_set)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=[index], daemon=True) for index in range(len(cluster.steps))]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    except BaseException as failure:
+        stop.set()
+        raise errors[0] if errors else failure from None
+    stop.set()
+    deadline = time.monotonic() + end_secs
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if errors:
+        raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "a worker did not end"
