@@ -84,6 +84,7 @@ class TrainingFields:
         "model",
         "Global steps in which the learning rate grows evenly up to its value; 0: none.",
         at_least(0),
+        page="models#learning-rate",
         shared=True,
     )
 

@@ -136,7 +136,7 @@ def test_no_imports_are_circular():
     assert [circle for name in MODULES if name not in done and (circle := circle_from(name))] == []
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "decisions/0024-one-line-of-subsystems.md"])
+@pytest.mark.parametrize("page", ["dev/architecture.md", "decisions/0024-one-line-of-subsystems.md"])
 def test_the_documents_show_the_line(page):
     text = (DOCS / page).read_text()
     assert f"`{LINE}`" in " ".join(text.split())
