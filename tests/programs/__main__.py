@@ -1,4 +1,4 @@
-"""`python -m tests.programs FOLDER`: runs the public programs of docs/MIGRATING.md again; see CONTRIBUTING.md.
+"""`python -m tests.programs FOLDER`: runs the public programs of the list again; see docs/dev/testing.md.
 
 FOLDER has their repositories, as plain checkouts or git directories.  Each program runs in a new copy.
 """

@@ -19,8 +19,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (RO
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`((?:[a-z0-9_]+/)+[A-Za-z0-9_]+\.(?:py|md)|(?:ps_train|tests)/(?:[a-z0-9_]+/)*)`")
-TUNED = {"data", "training", "updates", "gradients", "transport", "timeouts", "devices", "evaluation"}
-"""Sections of flags that change the speed or the result of a job; data_dir does not."""
 
 
 def anchors_of(text):
@@ -84,9 +82,3 @@ def test_the_page_of_racks_has_every_flag_that_is_not_possible_with_them():
     names = {name for row in REFUSALS if "{racks}" in row.text for name in re.findall(r"{(\w+)}", row.text)}
     flags = names & {field.name for field in job_fields(Job)}
     assert len(flags) > 8 and [name for name in flags if f"`--{name}" not in section] == []
-
-
-def test_the_table_of_tuning_has_every_parameter_of_speed_and_result():
-    rows = "".join(re.findall(r"^\|.*", (DOCS / "TUNING.md").read_text(), re.MULTILINE))
-    tuned = [field.name for field in job_fields(Job) if field.metadata["section"] in TUNED]
-    assert [name for name in tuned if name != "data_dir" and f"`--{name}" not in rows] == []

@@ -5,7 +5,7 @@
 
 Optuna proposes the flags.  The value of a trial is the mean over its executions, which have different seeds.  The same
 command goes on with a study after any end, and repeats no finished trial.  All other flags are those of the jobs, or of
-`python -m ps_train launch` if --hosts is among them.  docs/TUNE.md has more.
+`python -m ps_train launch` if --hosts is among them.
 """
 
 from __future__ import annotations
