@@ -19,7 +19,8 @@ from tests.support.machine.processes import ROOT, Processes
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_guide_trains_scores_and_exports_a_model_near_the_planted_score(processes: Processes) -> None:
-    commands = [block.text for block in blocks_of((ROOT / "docs" / "clicks.md").read_text()) if block.language == "bash"]
+    blocks = blocks_of((ROOT / "docs" / "clicks.md").read_text())
+    commands = [block.text for block in blocks if block.language == "bash"]
     last = next(index for index, command in enumerate(commands) if " predict " in command)
     path = {"PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
     for command in commands[: last + 1]:
