@@ -4,10 +4,25 @@ import pathlib
 import re
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 here = pathlib.Path(__file__).parent
 version = re.search(r'__version__ = "(.+)"', (here / "ps_train/__init__.py").read_text())
 assert version is not None
+
+
+class BuildWithPages(build_py):
+    """Puts the pages into the package, where `python -m ps_train help` finds them without a clone."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            folder = pathlib.Path(self.build_lib, "ps_train", "docs")
+            folder.mkdir(exist_ok=True)
+            for page in (*here.glob("docs/*.md"), here / "README.md", here / "SECURITY.md"):
+                if page.is_file():
+                    self.copy_file(str(page), str(folder / page.name))
+
 
 compat = ["tf-keras", "tf-slim"]
 estimator = ["tensorflow-estimator==2.15.0", "tf-keras"]
@@ -41,6 +56,7 @@ setup(
     license_files=["LICENSE", "ps_train/data/digits.LICENSE"],
     python_requires=">=3.10",
     packages=find_packages(include=["ps_train", "ps_train.*"]),
+    cmdclass={"build_py": BuildWithPages},
     package_data={
         "ps_train": ["py.typed"],
         "ps_train.data": ["digits.npz", "digits.LICENSE"],

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from ps_train import __version__
 from ps_train.base import gc_control, malloc
-from ps_train.base.console import ERROR_BEGINS, FRAMES_BEGIN, Console, ConsoleHandler
-from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.base.console import FRAMES_BEGIN, Console, ConsoleHandler
+from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, SaveError
 from ps_train.base.lost_outputs import check_outputs
 from ps_train.base.network_interfaces import refuse_public_ports
 from ps_train.base.tf_import import import_tensorflow
@@ -29,6 +29,7 @@ from ps_train.commands.launch.child_process import die_with_launcher, stop_with_
 from ps_train.commands.launch.preflight import check_local_job, check_task, flags_without_effect
 from ps_train.commands.launch.task_log import TaskLog
 from ps_train.config import flags
+from ps_train.config.error_line import error_line
 from ps_train.config.error_report import ErrorFile, report_error
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
@@ -91,7 +92,7 @@ def _report(error: Exception, console: Console, verbose: bool, file: ErrorFile =
         if frames.count('File "') - frames.count(", in <module>") > 1:  # the line below has the last one
             console.error(f"{FRAMES_BEGIN}\n{frames}")
     if not is_raised:
-        console.error(ERROR_BEGINS + text)
+        console.error(error_line(error, text=text))
     return code
 
 
@@ -229,8 +230,16 @@ def _name_process(name: str) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
+def _drop_unread_output() -> None:
+    """Drops output whose reader has gone, as with `| head`: Python would report an error when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _open_closed_streams() -> None:
-    """Opens the null device in the place of standard streams that are closed: a socket must not get their numbers."""
+    """Opens the null device instead of standard streams that are closed: a socket must not get their numbers."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
@@ -253,7 +262,7 @@ def _program(arguments: list[str]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     if _log is not None and (lost := _log.close()):
-        _log.error(f"{ERROR_BEGINS}{lost} could not be written completely: use another directory.")
+        _log.error(error_line(SaveError(f"{lost} could not be written completely: use another directory.")))
         code = code or EXIT_CONFIG
     return code
 
@@ -263,7 +272,10 @@ def run() -> None:
     stop_with_parent()
     if sys.argv[1:2] and sys.argv[1] in VERBS:
         run_verb = VERBS[sys.argv.pop(1)].load()
-        sys.exit(run_verb(sys.argv[1:], Console(sys.stdout, sys.stderr)))
+        try:
+            sys.exit(run_verb(sys.argv[1:], Console(sys.stdout, sys.stderr)))
+        finally:
+            _drop_unread_output()
     os._exit(_program(sys.argv[1:]))
 
 

@@ -9,7 +9,7 @@
         users = embeddings.lookup("users", features["user"], capacity=1_000_000, dimension=16, admit_after=3)
 
 In a plain graph a table is one variable that `tf.gather` reads.  In training, the rows that a batch needs are fetched
-from the ps, for all lookups of a model together.  See docs/TABLES.md.
+from the ps, for all lookups of a model together.  help: tables#a-table
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Features from columns: buckets, crossed columns, position bias: docs/MODELS.md."""
+"""Features from columns: buckets, crossed columns, position bias: help: ranking#features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses for clicks and rankings: docs/MODELS.md."""
+"""Losses for clicks and rankings: help: ranking#losses."""
 
 from __future__ import annotations
 

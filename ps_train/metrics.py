@@ -1,4 +1,4 @@
-"""Metrics that are those of all examples over any number of workers: docs/MODELS.md."""
+"""Metrics that are those of all examples over any number of workers: help: models#metrics."""
 
 from __future__ import annotations
 

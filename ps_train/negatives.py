@@ -1,4 +1,4 @@
-"""Negatives for retrieval, and the softmax over them: docs/MODELS.md."""
+"""Negatives for retrieval, and the softmax over them: help: ranking#negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers that touch only the rows of a batch: docs/MODELS.md."""
+"""Optimizers that touch only the rows of a batch: help: models#optimizers."""
 
 from __future__ import annotations
 

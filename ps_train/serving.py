@@ -1,4 +1,4 @@
-"""Models that are served from Python and follow their training by deltas: docs/SERVING.md."""
+"""Models that are served from Python and follow their training by deltas: help: serve#follow-a-training."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     server = train.Server(cluster, job_name="ps", task_index=0)
     server.join()                                   # ends the process when all workers have ended
 
-A script changes one import and nothing else.  The page `migrate` lists the differences.
+A script changes one import and nothing else.  The differences are in help: migrate#from-raw-tftrain-scripts.
 """
 
 from ps_train.compat.train.train_names import *  # noqa: F403

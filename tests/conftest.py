@@ -1,7 +1,7 @@
 """The mark `usual`: the first cases of a parametrized test are usual, the others are `long`.
 
 Of a product of parameters, long cases are only those with a value that no case before them has.  `python -m
-tests.pairwise` tries values together.  All long cases of a test but the first are `variation`s too.
+tests.trials.pairwise` tries values together.  All long cases of a test but the first are `variation`s too.
 
 On a machine with a public address the tests, and the processes that they start, may serve nevertheless; the tests of
 the refusal take it back.

@@ -13,8 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ps_train.base.console import ERROR_BEGINS, Console
-from ps_train.base.errors import EXIT_FAILED, ConfigError, PsTrainError
+from ps_train.base.errors import ConfigError
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -83,23 +82,3 @@ def _not_empty(name: str, text: str) -> str:
         about = name if name.startswith("-") else name.upper()
         raise ConfigError(f"{about} is empty, as is an unset variable: give it a value, or leave it out.")
     return str(text)
-
-
-def run_command(work: Callable[[], int], console: Console) -> int:
-    """Runs a command; shows its error in one line.
-
-    Args:
-      work: the command; it returns its exit code.
-      console: receives the error.
-
-    Returns:
-      The exit code.
-    """
-    try:
-        return work()
-    except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return error.exit_code
-    except OSError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
-        return EXIT_FAILED

@@ -14,7 +14,7 @@
        |- DamagedCheckpointError      1   a checkpoint cannot be read
        `- JobFailedError              1   another task failed, or the job was given up
 
-`EXIT_CODES` describes the exit codes.
+`EXIT_CODES` describes the exit codes.  help: reference#exit-codes
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
 action to take.  `headline` makes one line of any other exception, `shown` of a value, and `nearest` finds the name
@@ -62,9 +62,24 @@ def exit_code_of_signal(signum: int) -> int:
 
 
 class PsTrainError(Exception):
-    """Base of all errors that are reported as one line, without a stack trace."""
+    """Base of all errors that are reported as one line, without a stack trace.
+
+    Args:
+      *parts: the text.
+      page: page of the documents, and its heading, that helps more than that of the kind of error.
+
+    Attributes:
+      exit_code: of a process that ends with it.
+      page: the page, and its heading, that helps.
+    """
 
     exit_code = EXIT_FAILED
+    page = "troubleshoot#messages"
+
+    def __init__(self, *parts: object, page: str = "") -> None:
+        super().__init__(*parts)
+        if page:
+            self.page = page
 
     def __str__(self) -> str:
         # The text may quote a value that somebody else has written, with control characters of a terminal.
@@ -80,24 +95,28 @@ class ConfigError(PsTrainError):
     """The job's configuration is wrong; raised before any server starts."""
 
     exit_code = EXIT_CONFIG
+    page = "troubleshoot#it-does-not-start"
 
 
 class ModelError(PsTrainError):
     """The model cannot be trained as it is written."""
 
     exit_code = EXIT_CONFIG
+    page = "models#mistakes"
 
 
 class DataError(PsTrainError):
     """A data file is missing or is not of the format that its reader expects."""
 
     exit_code = EXIT_CONFIG
+    page = "data#malformed-records"
 
 
 class RefusedError(PsTrainError):
     """This process may not join the job: its configuration differs, or another process has its task."""
 
     exit_code = EXIT_CONFIG
+    page = "troubleshoot#it-does-not-start"
 
 
 class TrainingError(PsTrainError):
@@ -107,29 +126,57 @@ class TrainingError(PsTrainError):
 class UnreachableError(TrainingError):
     """A required task did not answer before the deadline."""
 
+    page = "troubleshoot#it-hangs"
+
 
 class LostTaskError(TrainingError):
     """A task has stopped answering, or has lost its state."""
+
+    page = "troubleshoot#a-task-died"
 
 
 class TooFewWorkersError(TrainingError):
     """Workers have left, and fewer remain than the job asks for."""
 
+    page = "troubleshoot#a-task-died"
+
 
 class DivergedError(TrainingError):
     """A loss is not finite."""
+
+    page = "troubleshoot#the-loss-explodes"
 
 
 class SaveError(TrainingError):
     """A checkpoint could not be written; earlier checkpoints are unchanged."""
 
+    page = "troubleshoot#a-disk-is-full"
+
 
 class DamagedCheckpointError(TrainingError):
     """A checkpoint's files are damaged, incomplete or missing."""
 
+    page = "troubleshoot#a-checkpoint-is-damaged"
+
 
 class JobFailedError(TrainingError):
     """The job failed because of another task, or was given up."""
+
+    page = "troubleshoot#a-task-died"
+
+
+_PAGE = re.compile(r" \(help: ([\w.]+#[a-z0-9-]+)\)$")
+
+
+def with_page(line: str, page: str) -> str:
+    """Returns a line that ends with the page that helps: `(help: troubleshoot#it-hangs)`."""
+    return f"{line} (help: {page})"
+
+
+def split_page(line: str) -> tuple[str, str]:
+    """Returns a line without its page, and the page; "" if it has none.  The inverse of `with_page`."""
+    found = _PAGE.search(line)
+    return (line[: found.start()], found[1]) if found else (line, "")
 
 
 _CONTEXT_PREFIXES = (

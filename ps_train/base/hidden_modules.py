@@ -135,6 +135,7 @@ def _in_one_line(kind: type[BaseException], error: BaseException, trace: Traceba
     if kind.__name__ != "ConfigError":
         sys.__excepthook__(kind, error, trace)
         return
-    sys.stderr.write(f"ps_train: error: {error}\n")
+    errors = sys.modules["ps_train.base.errors"]  # the error is of it
+    sys.stderr.write(errors.with_page(f"ps_train: error: {error}", getattr(error, "page", "")) + "\n")
     sys.stderr.flush()
     os._exit(getattr(error, "exit_code", 1))

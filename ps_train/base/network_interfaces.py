@@ -143,7 +143,7 @@ def refuse_public_ports(server: str, allowed: bool = False) -> list[InterfaceAdd
         raise ConfigError(
             f"{server} does not start: TensorFlow would serve at the public address {listed(found)}, where any client "
             "could run code.  Use a private network, or a firewall (python -m ps_train firewall) and then "
-            "--allow_public_ports; see docs/SECURITY.md."
+            "--allow_public_ports."
         )
     return found
 

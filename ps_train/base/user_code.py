@@ -225,6 +225,8 @@ def _called_by(node: Any) -> set[str]:
 class UserCodeError(ModelError):
     """The user's code has raised an exception, which is the cause of this one."""
 
+    page = "models#debug-a-model"
+
 
 @contextlib.contextmanager
 def user_code(what: str, inputs: Mapping[str, Any] | None = None) -> Iterator[None]:

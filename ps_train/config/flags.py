@@ -146,6 +146,7 @@ def help_text(full: bool) -> str:
     if full:
         lines.append("\n--optimizer_arg takes, with these defaults:")
         lines += [f"  {name}: {with_defaults(name) or 'none'}" for name in ARGUMENTS]
+        lines.append("\n-> names the page that explains a flag: python -m ps_train help PAGE#HEADING")
     lines.append("\n--version shows the versions of ps_train, TensorFlow and Python.")
     if not full:
         lines.append(f"\n--helpfull shows all {len(_ALL_FIELDS) + 1} flags.")

@@ -21,7 +21,8 @@ HEALTH_RULES = (
 """Names of the rules of health, which `observe/status/health.py` defines."""
 
 SYNC_PARTS, SYNC_SHARE = ("pull", "push", "wait", "update"), 0.2
-"""Parts of a step that are synchronisation, and their largest share of a step, where --health_limits sets none."""
+"""Parts of a step that are synchronisation, and their largest share of a step, where --health_limits sets none; see
+help: watch#health."""
 
 
 def parse_limits(text: str) -> dict[str, float]:

@@ -41,7 +41,7 @@ class Model:
       default_optimizer: name of the optimizer without --optimizer.
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
-      gives_advice: True to end a run with lines that say how to go on with it.
+      gives_advice: True to end a run with lines that say how to continue it.
     """
 
     default_optimizer = "sgd"
@@ -64,7 +64,7 @@ class Model:
         raise NotImplementedError
 
     def forward(self, features: Any, training: bool) -> Any:
-        """Returns the outputs for a batch of features; docs/MODELS.md lists the operations that are possible.
+        """Returns the outputs for a batch of features; help: models#mistakes lists what is not possible.
 
         Args:
           features: tensor or dict of tensors, [batch, ...].

@@ -176,8 +176,9 @@ def log_frequencies(
 
     The share is 1 over the mean number of examples from one occurrence of the item to the next.  Its moving average is
     kept for hashed ids (Yi et al. 2019, algorithm 2, with examples instead of batches, so that an item may occur in
-    every batch, and several times).  It is state that the model assigns (docs/MODELS.md): checkpoints have it, and it
-    follows the batches of worker 0.  Every step pulls and pushes its 12 bytes a bucket.
+    every batch, and several times).  It is state that the model assigns
+    (help: models#state-and-batch-norm): checkpoints have it, and it follows the batches of worker 0.  Every step pulls
+    and pushes its 12 bytes a bucket.
 
     Args:
       ids: whole numbers or strings [batch].

@@ -45,7 +45,7 @@ def batch_norm(inputs: tf.Tensor, training: bool, name: str, momentum: float = 0
     """Returns each channel normalized over the batch, and then scaled and shifted (Ioffe and Szegedy 2015).
 
     Mean and variance are float32 for inputs of any dtype.  Their moving averages are state that the model assigns
-    (docs/MODELS.md#batch-norm).
+    (help: models#state-and-batch-norm).
 
     Args:
       inputs: float16, bfloat16 or float32 [batch, rows, columns, n].

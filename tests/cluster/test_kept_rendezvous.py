@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from tests.soak.kept_rendezvous import kept_in
 from tests.support.clusters.servers import POOL
+from tests.trials.soak.kept_rendezvous import kept_in
 
 
 def test_each_aborted_call_keeps_at_least_one():

@@ -10,8 +10,6 @@ import importlib.util
 import pathlib
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 
 from ps_train.base.errors import ConfigError
@@ -137,9 +135,9 @@ def _name(word: str) -> str:
 
 @functools.cache
 def _options_of(verb: str) -> set[str]:
-    """Returns the names of the flags in a verb's help; in a process of its own, for some verbs end theirs at once."""
-    command = [sys.executable, "-m", "ps_train", verb, "--help"]
-    return set(re.findall(r"--(\w+)", subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    """Returns the names of a verb's own flags."""
+    parser = VERBS[verb].load_parser()
+    return set(parser.option_names) if parser else set()
 
 
 def missing_names(program: str) -> list[str]:

@@ -21,8 +21,11 @@ from tests.support.machine.processes import ROOT, Processes
 
 PAGES = {
     str(page.relative_to(ROOT)): blocks_of(page.read_text())
-    for page in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-    if page.exists()
+    for page in [
+        *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "dev").glob("*.md")),
+    ]
 }
 _LINKED = ("examples", "flags", "deploy", "benchmarks", "scripts", "setup.py", "constraints.txt", "pyproject.toml")
 _SECS, _LONG_SECS = 120, 900

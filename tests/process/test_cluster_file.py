@@ -106,7 +106,8 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(processes: Processes
     missing = processes.run("--cluster_file=/nowhere/cluster.json", "--job_name=ps", "--task_index=0")
     assert missing.wait(20) == 2
     assert missing.lines[-1] == (
-        "ps_train: error: cluster_file /nowhere/cluster.json cannot be read (No such file or directory)."
+        "ps_train: error: cluster_file /nowhere/cluster.json cannot be read (No such file or directory). "
+        "(help: troubleshoot#it-does-not-start)"
     )
 
 

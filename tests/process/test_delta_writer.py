@@ -13,6 +13,8 @@ import tensorflow as tf
 from ps_train import serving
 from ps_train.base import side_work
 from ps_train.base.errors import SaveError
+from ps_train.engine.run_directory.lasting_checkpoints import read_lasting
+from ps_train.engine.run_directory.run_checkpoints import checkpoints_in
 from ps_train.saved.deltas.applying import apply_deltas
 from ps_train.saved.deltas.manifest import read_manifest
 from ps_train.saved.values import open_saved
@@ -30,20 +32,23 @@ def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processe
     directory = processes.directory
     (directory / "net.py").write_text(MODEL)
     model_dir = directory / "run"
-    flags = (*FLAGS, "--model_dir=run", "--delta_every_secs=0.5", "--keep_checkpoints=1", "--batch_size=8")
+    keeping = ("--keep_checkpoints=1", "--keep_every_hours=0.0003")
+    flags = (*FLAGS, "--model_dir=run", "--delta_every_secs=0.5", *keeping, "--batch_size=8")
     first = processes.run(*flags, "--max_steps=1000000")
     deadline = time.monotonic() + 200
-    while len(deltas_of(model_dir)) < 2:
+    while len(deltas_of(model_dir)) < 2 or not read_lasting(str(model_dir)).steps:
         assert time.monotonic() < deadline and first.process.poll() is None, first.output
         time.sleep(0.1)
     first.process.send_signal(signal.SIGKILL)
     first.wait(30)
-    before = deltas_of(model_dir)
+    before, stayed = deltas_of(model_dir), read_lasting(str(model_dir)).steps
 
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     again = processes.run(*flags, "--num_ps=1", f"--max_steps={step + 500}", "--export_dir=export")
     assert again.wait(150) == 0, again.output
     assert any(line.startswith("deltas ") for line in again.lines), again.output
+    steps = {step for step, _ in checkpoints_in(str(model_dir))}
+    assert {*stayed} < steps and len(steps) == 1 + len(read_lasting(str(model_dir)).steps), "the last, and one a second"
     deltas = deltas_of(model_dir)
     assert deltas[: len(before)] == before and len(deltas) > len(before)
     apply_deltas(open_saved(str(model_dir / "deltas/base")), deltas, str(directory / "copy"))

@@ -18,11 +18,11 @@ import pytest
 import tensorflow as tf
 
 from ps_train.engine.checkpoint.files import checkpoints_in
-from tests.chaos.verdict import LATE
 from tests.support.data.rows import write_rows
 from tests.support.long import long
 from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 from tests.trials.kills.seeds import asked_seeds
+from tests.trials.storms.verdict import LATE
 
 PATIENCE_SECS = 300
 """A busy machine needs many times as long as an idle one."""

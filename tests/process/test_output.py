@@ -90,7 +90,7 @@ def test_an_exception_in_the_users_code_shows_the_users_frames_only(
     place = 'net.py, line 5, in deeper: raise KeyError(f"mine in {name}")'
     cause = f"{method}() raised KeyError: 'mine in {method}' ({place})"
     assert run.output.count(cause) == 1
-    assert run.lines[-1].endswith(f"and so the job failed: {cause}")
+    assert run.lines[-1].endswith(f"and so the job failed: {cause} (help: models#debug-a-model)")
 
 
 def test_verbose_shows_all_frames(processes: Processes, model: str) -> None:

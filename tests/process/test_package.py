@@ -30,9 +30,16 @@ def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     (wheel,) = (processes.directory / "wheels").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     folder = ROOT / "ps_train" / "observe" / "status" / "page_files"
+    pages = [f"ps_train/docs/{page.name}" for page in (*(ROOT / "docs").glob("*.md"), ROOT / "README.md")]
     page_files = [str(path.relative_to(ROOT)) for path in folder.iterdir()]
     assert len(page_files) == 8
-    for needed in ("ps_train/py.typed", "ps_train/data/digits.npz", "ps_train/data/digits.LICENSE", *page_files):
+    for needed in (
+        "ps_train/py.typed",
+        "ps_train/data/digits.npz",
+        "ps_train/data/digits.LICENSE",
+        *page_files,
+        *pages,
+    ):
         assert needed in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ps_train"}, "nothing else is installed"
     installed = processes.directory / "installed"
@@ -42,6 +49,12 @@ def test_the_wheel_runs_outside_of_the_clone(processes: Processes) -> None:
     shutil.rmtree(source)
     activate = "source .venv/bin/activate"  # as run_local.sh says it
     environment = {**os.environ, "PYTHONPATH": str(installed), "PS_TRAIN_ACTIVATE": activate}
+    shown = subprocess.run(
+        "python -m ps_train help README | head -1",
+        shell=True, cwd=elsewhere, env={**environment, "PATH": f"{pathlib.Path(sys.executable).parent}:/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (shown.stdout, shown.stderr) == ("# ps_train\n", "")
     command = [sys.executable, "-m", "ps_train", "--max_steps=50", "--num_workers=1"]
     run = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stdout

@@ -146,7 +146,8 @@ def test_point_89_the_first_failure_is_the_cause_and_ends_all(processes, tmp_pat
     done = run(processes, *CLUSTER, write(tmp_path, text))
     assert done.wait(60) == 1
     assert done.lines[-1] == (
-        "ps_train: worker:1 failed with exit code 1, and so the job failed: ValueError: no such column"
+        "ps_train: worker:1 failed with exit code 1, and so the job failed: ValueError: no such column "
+        "(help: migrate#from-raw-tftrain-scripts)"
     )
     assert not done.descendants()
 

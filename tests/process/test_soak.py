@@ -17,7 +17,7 @@ CALLS = 2000
 @pytest.mark.long
 def test_a_short_soak_samples_every_process_and_counts_refused_calls(processes: Processes, tmp_path):
     environment = refusing(tmp_path, bits=15)
-    command = [sys.executable, "-m", "tests.soak", f"--calls={CALLS}", "--sample_secs=0.2"]
+    command = [sys.executable, "-m", "tests.trials.soak", f"--calls={CALLS}", "--sample_secs=0.2"]
     soak = processes.command(command, env=environment)
     assert soak.wait(240) == 0, soak.output
     sampled = re.findall(r"^(\d+) of 2000 calls: ps:0 [\d.]+ MiB, worker:0 [\d.]+ MiB, launcher ", soak.output, re.M)

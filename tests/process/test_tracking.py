@@ -324,5 +324,7 @@ def test_a_tracker_without_its_package_is_refused_before_anything_starts(process
     code += "; sys.argv = ['ps_train', '--track=wandb', '--model_dir=m']; from ps_train.__main__ import run; run()"
     run = processes.command([sys.executable, "-c", code])
     assert run.wait(60) == 2
-    line = f"ps_train: error: track=wandb (from the command line) needs wandb: {install('wandb')}."
+    line = (
+        f"ps_train: error: track=wandb (from the command line) needs wandb: {install('wandb')}. (help: watch#trackers)"
+    )
     assert run.lines == [line] and not (processes.directory / "m").exists()

@@ -88,7 +88,7 @@ class TelemetrySource:
 
         Args:
           read: returns values by name: numbers and short names, in lists and objects; a few, since a record stays
-            small.  `step_time` has the parts of the newest traced step.
+            small.  `step_time` has the parts of the newest traced step (help: reference#status-api).
         """
         self._others.append(read)
 

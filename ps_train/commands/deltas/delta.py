@@ -3,7 +3,7 @@
     python -m ps_train delta export/1 export/2 --to=deltas/0002     # writes what has changed
     python -m ps_train apply export/1 deltas/0002 --to=copy/2       # gives export/2 back, bit for bit
 
-Both take SavedModels, checkpoints, or directories whose newest checkpoint is used.  docs/DELTAS.md has more.
+Both take SavedModels, checkpoints, or directories whose newest checkpoint is used.  help: serve#deltas
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import os
 from collections.abc import Callable, Sequence
 
 from ps_train.base import malloc
-from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.command_parser import CommandParser
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE
 from ps_train.base.tf_import import import_quietly
+from ps_train.config.error_line import run_command
 from ps_train.config.paths import check_local
+from ps_train.config.verbs import VERBS
 
 __all__ = ["apply", "delta"]
 
@@ -78,7 +80,7 @@ def _run(
         work(given, console)
         return EXIT_DONE
 
-    return run_command(run, console)
+    return run_command(run, console, VERBS["delta"].page)
 
 
 def _delta(given: argparse.Namespace, console: Console) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ps_train.base.command_parser import CommandParser
-from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import describe
@@ -32,6 +32,8 @@ from ps_train.commands.doctor.options import Options
 from ps_train.commands.doctor.run import Visit
 from ps_train.commands.launch.child_process import die_with_launcher
 from ps_train.config import flags
+from ps_train.config.error_line import error_line
+from ps_train.config.verbs import VERBS
 
 _PLAN_ONLY = re.compile(r"--?(no)?plan_only(?:=(\w+))?")
 _WAIT = re.compile(r"--?wait_secs(?:=(.*))?")
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
         if parsed.task.job_name != "local":
             flags.with_task(parsed.task)
     except PsTrainError as error:
-        console.error(ERROR_BEGINS + str(error))
+        console.error(error_line(error, VERBS["doctor"].page))
         return ConfigError.exit_code
     report = Report(console)
     try:

@@ -5,8 +5,8 @@
     python -m ps_train firewall --flagfile=job.flags --apply -- CMD  # applies them as long as CMD runs
     python -m ps_train firewall --flagfile=job.flags --remove        # removes what a killed one has left
 
-The flags of the job are those of its tasks.  The ports are those of the tasks whose addresses are of this host, or
-with --job_name and --task_index the port of this task.  docs/SECURITY.md has more.
+Give the flags of the job.  The rules are for the ports of all tasks whose addresses are of this host, or with
+--job_name and --task_index for the port of this task.  help: SECURITY#firewall
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.base.children import NewProcess, shell_code
-from ps_train.base.command_parser import CommandParser, run_command
+from ps_train.base.command_parser import CommandParser
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError
 from ps_train.base.network_interfaces import is_loopback, local_addresses
@@ -33,10 +33,12 @@ from ps_train.commands.doctor.network import resolve_all
 from ps_train.commands.firewall.nftables import FirewallTable
 from ps_train.commands.firewall.rules import Network, Rules, networks_of, own_tasks, table_name
 from ps_train.config.cluster_fields import HOST_LISTS
+from ps_train.config.error_line import run_command
 from ps_train.config.flags import ParsedFlags, with_task
 from ps_train.config.job import Task
 from ps_train.config.job_values import described
 from ps_train.config.refusals import refuse
+from ps_train.config.verbs import VERBS
 
 __all__ = ["main"]
 
@@ -237,7 +239,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
         given, flags = command_line().parse_known_args(arguments[:cut])
         return _run(given, flags, list(arguments[cut + 1 :]), console)
 
-    return run_command(run, console)
+    return run_command(run, console, VERBS["firewall"].page)
 
 
 def _run(given: argparse.Namespace, flags: Sequence[str], command: list[str], console: Console) -> int:

@@ -4,7 +4,7 @@
 
 Their output is merged, each line after the name of its task; the chief's has no name.  Ctrl-C and SIGTERM save a
 checkpoint and end the job.  The first failure ends it and is shown as the cause; --max_restarts=3 restarts the task
-instead.  When the launcher or a connection dies, the processes there end.  docs/LAUNCHING.md has more.
+instead.  When the launcher or a connection dies, the processes there end.  help: hosts#over-ssh
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ps_train.base.command_parser import CommandParser, whole_number
-from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.commands.launch.child_process import task_arguments
@@ -30,10 +30,12 @@ from ps_train.commands.launch.restart_policy import RestartPolicy
 from ps_train.commands.launch.ssh import DEFAULT_SSH, Remote, SshProcess
 from ps_train.config import flags
 from ps_train.config.cluster_fields import HOST_LISTS
+from ps_train.config.error_line import error_line
 from ps_train.config.fault_spec import Schedule, check_tasks, parse
 from ps_train.config.job import Job
 from ps_train.config.paths import working_directory
 from ps_train.config.tracker_check import TRACK_PARENT, told_sources
+from ps_train.config.verbs import VERBS
 
 _OWN = (*HOST_LISTS, "job_name", "task_index", "num_ps", "num_workers", "cluster_file", "cluster_from", "hostfile")
 """Flags of a job that --hosts stands for."""
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
         options, given = command_line().parse_known_args(arguments[:cut])
         return _run(options, [*given, *arguments[cut + 1 :]], console)
     except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
+        console.error(error_line(error, VERBS["launch"].page))
         return error.exit_code
 
 

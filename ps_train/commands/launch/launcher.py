@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from ps_train.base.children import ChildProcess, describe_exit, shell_code
 from ps_train.base.console import PROGRESS_BEGINS, WARNING_BEGINS, Console, human_secs, step_of
-from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, JobFailedError, exit_code_of_signal, with_page
 from ps_train.base.event_file import EventFile
 from ps_train.commands.launch.child_process import Child
 from ps_train.commands.launch.restart_policy import RestartPolicy
@@ -153,5 +153,6 @@ class Launcher(ChildSupervisor):
             self.console.error(line)
         if not (child.output.error and is_reported()):  # else the fit that started this process raises it
             cause = child.output.cause()
-            self.console.error(f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {cause}")
+            line = f"ps_train: {child.name} {describe_exit(code)}, and so the job failed: {cause}"
+            self.console.error(with_page(line, child.output.page or JobFailedError.page))
         return code if code > 0 else EXIT_FAILED

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from ps_train.base.children import ChildProcess
 from ps_train.base.console import ERROR_BEGINS, FRAMES_BEGIN
+from ps_train.base.errors import split_page
 
 _CHUNK = 1 << 16
 _POLL_SECS = 0.2
@@ -96,6 +97,7 @@ class TaskOutput:
       lines: the last lines, without empty ones and those held back.
       held_back: the lines that are not shown yet.
       error: the text of the last error; "" without one.
+      page: the page of the documents that helps with it; "" without one.
       error_time: seconds of a monotonic clock at the first error; infinite without one.
       exception: the last line of the last traceback; "" without one.
     """
@@ -103,7 +105,7 @@ class TaskOutput:
     def __init__(self, last: int) -> None:
         self.lines: collections.deque[str] = collections.deque(maxlen=last)
         self.held_back: list[str] = []
-        self.error, self.error_time = "", float("inf")
+        self.error, self.page, self.error_time = "", "", float("inf")
         self.exception = ""
         self._in_frames = self._in_traceback = False
 
@@ -112,7 +114,8 @@ class TaskOutput:
         if is_error:
             self._follow_traceback(line)
         if is_error and line.startswith(ERROR_BEGINS):
-            self.error, self._in_frames = line.removeprefix(ERROR_BEGINS), False
+            self.error, self.page = split_page(line.removeprefix(ERROR_BEGINS))
+            self._in_frames = False
             self.error_time = min(self.error_time, time.monotonic())
         elif is_error and line.startswith(FRAMES_BEGIN):
             self._in_frames = True

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from ps_train.base.children import NewProcess, shell_code, start_child
 from ps_train.base.errors import EXIT_FAILED
 from ps_train.commands.launch.child_process import child_environment
+from ps_train.config.error_line import error_line
+from ps_train.config.verbs import VERBS
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return run([sys.executable, "-m", "ps_train", *arguments[1:]], float(arguments[0]))
     except OSError as error:
-        print(f"ps_train: error: {error}", file=sys.stderr)
+        print(error_line(error, VERBS["launch"].page), file=sys.stderr)
         return EXIT_FAILED
 
 

@@ -3,8 +3,8 @@
     python -m ps_train compare export/1 export/2 --data='data/test-*.parquet' --label=click --by=country
     python -m ps_train compare export/1 export/2 --data=DIR --model=ps_train.models.criteo:DeepFM
 
-Each model takes the columns that it needs.  The intervals are those of a paired bootstrap: 95 of 100 resamples of the
-rows lie within them.  docs/SERVING.md has more.
+Each model takes the columns that it needs.  The intervals are from a paired bootstrap: 95 of 100 resamples of the
+rows lie within them.  help: serve#compare-two-models
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ps_train.base.command_parser import CommandParser, run_command, whole_number
+from ps_train.base.command_parser import CommandParser, whole_number
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DataError
 from ps_train.base.tf_import import import_quietly
 from ps_train.commands.scoring.predict import add_data_flags, data_spec, names
+from ps_train.config.error_line import run_command
+from ps_train.config.verbs import VERBS
 
 _ALL = "all rows"
 
@@ -31,7 +33,7 @@ def compare(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(command_line().parse_args(arguments), console), console)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console, VERBS["compare"].page)
 
 
 def command_line() -> CommandParser:

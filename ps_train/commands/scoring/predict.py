@@ -4,7 +4,7 @@
 
 The result has the columns of the data, then the outputs of the model, in the order of the data.  The data are Parquet
 files, TFRecord files of `tf.train.Example`s, or text: csv and tsv with a line of names, or a JSON object a line
-(jsonl).  After any end of the process the same command goes on.  docs/SERVING.md has more.
+(jsonl).  After any end of the process start the same command again to resume.  help: serve#score-files
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from ps_train.base.children import signal_at_parents_end
-from ps_train.base.command_parser import CommandParser, run_command, whole_number
+from ps_train.base.command_parser import CommandParser, whole_number
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ConfigError, TrainingError
 from ps_train.base.tf_import import import_quietly
+from ps_train.config.error_line import run_command
 from ps_train.config.paths import local_path
+from ps_train.config.verbs import VERBS
 from ps_train.saved.scoring.formats import FORMATS
 
 _PROGRESS_SECS = 5.0
@@ -38,7 +40,7 @@ def predict(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(command_line().parse_args(arguments), console), console)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console, VERBS["predict"].page)
 
 
 def command_line() -> CommandParser:

@@ -39,6 +39,7 @@ from ps_train.base.errors import (
     exit_code_of_signal,
     nearest,
     signal_name,
+    split_page,
 )
 from ps_train.base.process_ids import host_identity, process_exited, start_time
 from ps_train.base.untrusted import UntrustedError, is_of, parse_json, read_text
@@ -391,7 +392,7 @@ def _cause(path: str, code: int) -> str:
     if code < 0 or code > exit_code_of_signal(0):
         signum = -code if code < 0 else code - exit_code_of_signal(0)
         return f"its job was ended by {signal_name(signum)}"
-    cause = output.cause().removeprefix("ps_train: ")
+    cause, _ = split_page(output.cause().removeprefix("ps_train: "))
     return cause if output.lines or output.error else f"its job {describe_exit(code)}"
 
 

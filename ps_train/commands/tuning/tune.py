@@ -4,8 +4,8 @@
         --space=learning_rate:1e-4..1e-1:log --space=model_arg.hidden:16,32,64 --space=optimizer:adam,adagrad
 
 Optuna proposes the flags.  The value of a trial is the mean over its executions, which have different seeds.  The same
-command goes on with a study after any end, and repeats no finished trial.  All other flags are those of the jobs, or of
-`python -m ps_train launch` if --hosts is among them.
+command resumes a study after any end, and repeats no finished trial.  All flags of the jobs are possible too; with
+--hosts also the flags of `python -m ps_train launch`.  help: search#the-space
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from ps_train.base import gc_control
 from ps_train.base.command_parser import CommandParser, whole_number
-from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.console import Console
 from ps_train.base.errors import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -61,11 +61,13 @@ from ps_train.commands.tuning.study import (
     without_password,
 )
 from ps_train.config import flags
+from ps_train.config.error_line import error_line
 from ps_train.config.error_report import report_error
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job, Task
 from ps_train.config.metric_rule import MetricRule
 from ps_train.config.output_fields import NO_TRACKER, OF_ONE_RUN
+from ps_train.config.verbs import VERBS
 from ps_train.modeling.file_check import check_model_file, model_parameters
 from ps_train.modeling.model import load_module
 
@@ -97,7 +99,7 @@ def tune(arguments: Sequence[str], console: Console) -> int:
         cause = without_password(one_line(error))[:_SHOWN_CAUSE]
         found = TrainingError(f"the storage of the study failed ({cause}): start the same command again when it works.")
     if not report_error(found):
-        console.error(f"{ERROR_BEGINS}{found}")
+        console.error(error_line(found, VERBS["tune"].page))
     return found.exit_code
 
 
@@ -436,5 +438,8 @@ def _report(study: Study, jobs: Jobs, given: argparse.Namespace, directory: str,
 
 def _no_trial(study: Study, console: Console) -> int:
     causes = [trial.cause for trial in study.finished() if trial.cause]
-    console.error(f"{ERROR_BEGINS}no trial is complete{f'; the first cause: {causes[0]}' if causes else ''}")
+    failed = TrainingError(
+        f"no trial is complete{f'; the first cause: {causes[0]}' if causes else ''}", page="troubleshoot#a-task-died"
+    )
+    console.error(error_line(failed))
     return EXIT_FAILED

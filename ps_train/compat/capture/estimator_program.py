@@ -15,6 +15,8 @@ from ps_train.base.unsaved_key import UnsavedKey
 class CaptureError(ModelError):
     """The program does something that the engine cannot do in its place; the text is the reason."""
 
+    page = "migrate#what-is-not-possible"
+
 
 class NanLossError(DivergedError, v1.train.NanLossDuringTrainingError):
     """A loss or gradient is not finite: TensorFlow's error for it, with our text."""

@@ -7,7 +7,6 @@ task = task_of(config)
 from __future__ import annotations
 
 import dataclasses
-import logging
 from typing import Any
 
 from ps_train.base.errors import ConfigError
@@ -21,8 +20,6 @@ from ps_train.config.cluster_fields import asked_ps
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import NO_LIMIT
-
-log = logging.getLogger(__name__)
 
 _FROM_CONFIG = (
     "ps_hosts",
@@ -119,8 +116,7 @@ def job_of(config: Any, model_dir: str, max_steps: int | None, survey: Survey) -
         "summary_steps": config.save_summary_steps or 0,
     }
     hours = survey.saving.keep_hours if survey.saving.has_saver else config.keep_checkpoint_every_n_hours
-    if hours and hours < NEVER_HOURS:
-        log.warning("keep_checkpoint_every_n_hours=%g has no effect: ps_train keeps the newest checkpoints", hours)
+    values["keep_every_hours"] = float(hours) if hours and hours < NEVER_HOURS else 0.0
     values |= survey.saving.job_fields()
     values["keep_checkpoints"] = values["keep_checkpoints"] or NO_LIMIT
     if survey.has_hooks:

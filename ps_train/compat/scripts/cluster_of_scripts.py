@@ -19,7 +19,7 @@ from ps_train.base.children import describe_exit, shell_code
 from ps_train.base.console import Console
 from ps_train.base.deprecations import ALL, NONE
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
-from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, JobFailedError, exit_code_of_signal, with_page
 from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET, import_tensorflow
 from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import Child, start_process
@@ -146,7 +146,8 @@ class _ClusterRun(ChildSupervisor):
         failed = self._first_to_fail(self.failed)
         code = failed.process.wait() if failed is self.failed else EXIT_FAILED  # another one may have been ended since
         cause = failed.output.cause()
-        self.console.error(f"ps_train: {failed.name} {describe_exit(code)}, and so the job failed: {cause}")
+        line = f"ps_train: {failed.name} {describe_exit(code)}, and so the job failed: {cause}"
+        self.console.error(with_page(line, failed.output.page or JobFailedError.page))
         return shell_code(code) or EXIT_FAILED
 
     def _first_to_fail(self, ended: Child) -> Child:

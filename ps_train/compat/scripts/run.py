@@ -15,15 +15,17 @@ import os
 from collections.abc import Sequence
 
 from ps_train.base.command_parser import CommandParser, whole_number
-from ps_train.base.console import ERROR_BEGINS, Console
+from ps_train.base.console import Console
 from ps_train.base.deprecations import ALL
 from ps_train.base.deprecations import VARIABLE as DEPRECATIONS
-from ps_train.base.errors import EXIT_CONFIG, PsTrainError
+from ps_train.base.errors import ConfigError, PsTrainError
 from ps_train.base.network_interfaces import ALLOW_VARIABLE, refuse_public_ports
 from ps_train.base.tf_import import LOG_LEVEL_VARIABLE, QUIET
 from ps_train.compat.scripts import cluster_of_scripts
 from ps_train.compat.scripts.cluster_of_scripts import ScriptJob
 from ps_train.compat.scripts.script_process import run_script
+from ps_train.config.error_line import error_line
+from ps_train.config.verbs import VERBS
 
 __all__ = ["main"]
 
@@ -42,8 +44,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
         is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
         if not is_cluster:
             if not given.is_module and not os.path.isfile(given.script):
-                console.error(f"{ERROR_BEGINS}the script {given.script} is not there: give the path of a file.")
-                return EXIT_CONFIG
+                raise ConfigError(f"the script {given.script} is not there: give the path of a file.")
             if given.verbose:
                 os.environ[DEPRECATIONS] = ALL
             else:
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
         )
         return cluster_of_scripts.run(job, cluster_of_scripts.current_environment(), console)
     except PsTrainError as error:
-        console.error(f"{ERROR_BEGINS}{error}")
+        console.error(error_line(error, VERBS["run"].page))
         return error.exit_code
 
 

@@ -21,6 +21,8 @@ from ps_train.base.errors import ConfigError, headline
 from ps_train.base.hidden_modules import watch
 from ps_train.commands.launch.child_process import die_with_launcher
 from ps_train.compat.scripts.python2 import advice
+from ps_train.config.error_line import error_line
+from ps_train.config.verbs import VERBS
 
 
 def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool = False) -> int:
@@ -50,13 +52,13 @@ def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: b
     except SystemExit as error:
         return _exit_code(error, has_launcher)
     except ConfigError as error:  # such as a public address: its text says all, and a restart does not help
-        print(f"{ERROR_BEGINS}{error}", file=sys.stderr)
+        print(error_line(error, VERBS["run"].page), file=sys.stderr)
         return error.exit_code
     except BaseException as error:
         sys.excepthook(*sys.exc_info())
         of_python_2 = advice(error)
         if has_launcher or of_python_2:  # a launcher tells the cause; a thread may print after this
-            print(f"{ERROR_BEGINS}{of_python_2 or headline(error)}", file=sys.stderr)
+            print(error_line(error, VERBS["run"].page, of_python_2 or headline(error)), file=sys.stderr)
         return 1
     return 0
 

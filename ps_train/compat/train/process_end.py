@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from ps_train.base.console import ERROR_BEGINS
 from ps_train.base.errors import EXIT_DONE, PsTrainError
+from ps_train.config.error_line import error_line
 
 
 def end_process_after(wait: Callable[[], object]) -> NoReturn:
@@ -25,6 +25,6 @@ def end_process_after(wait: Callable[[], object]) -> NoReturn:
     try:
         wait()
     except PsTrainError as error:
-        print(f"{ERROR_BEGINS}{error}", file=sys.stderr, flush=True)
+        print(error_line(error), file=sys.stderr, flush=True)
         raise SystemExit(error.exit_code) from error
     raise SystemExit(EXIT_DONE)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ConfigError, SaveError
+from ps_train.base.errors import ConfigError, DamagedCheckpointError, SaveError
 from ps_train.cluster.membership.kv_store import cause_of
 from ps_train.cluster.sessions.calls import CHUNK_CALL, PS_LOST_ERRORS, beside
 from ps_train.engine.checkpoint.chunked_io import Chunk, RowChunk, entries_by_ps, split_into_chunks
@@ -49,6 +49,7 @@ from ps_train.engine.run_directory.checkpoint_contents import (
 )
 from ps_train.engine.run_directory.glob_free import glob_free
 from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
+from ps_train.engine.run_directory.lasting_checkpoints import forget_lasting_after
 from ps_train.engine.run_directory.run_checkpoints import (
     NAME,
     checkpoints_in,
@@ -375,7 +376,7 @@ class Checkpoints:
             raise FileNotFoundError(f"{self.directory} was removed during the save")
         foreign = dict(foreign_checkpoints(self.directory))
         older = [number for number, _ in run_checkpoints(self.directory) if number < step]
-        kept = self._rule.of([step, *older], self.directory)
+        kept = self._rule.after_save([step, *older], self.directory)
         write_list(self.directory, [f"{NAME}-{number}" for number in kept])
         for old in [path for number, path in everything if number < step and number not in {*foreign, *kept}]:
             for file in glob.glob(glob.escape(old) + ".*"):
@@ -429,7 +430,8 @@ class Checkpoints:
         if found:
             raise ConfigError(
                 f"no checkpoint in {self.shown_directory} can be read ({damage}; {len(found)} in all): restore the "
-                "files, use --ignore_checkpoints to start at step 0, or use another --model_dir."
+                "files, use --ignore_checkpoints to start at step 0, or use another --model_dir.",
+                page=DamagedCheckpointError.page,
             )
         if foreign := foreign_checkpoints(self.directory):
             raise ConfigError(
@@ -441,6 +443,7 @@ class Checkpoints:
 
     def forget_newer(self, step: int) -> None:
         """Takes steps after a restored one from TensorFlow's list; their files are left alone."""
+        forget_lasting_after(self.directory, step)
         found = [number for number, _ in run_checkpoints(self.directory) if number <= step]
         if kept := self._rule.of(found, self.directory):
             write_list(self.directory, [f"{NAME}-{number}" for number in kept])

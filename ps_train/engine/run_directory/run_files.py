@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS, steps_of_cuts
+from ps_train.engine.run_directory.lasting_checkpoints import LASTING
 from ps_train.engine.run_directory.run_checkpoints import LIST, NAME, checkpoints_in, run_of
 from ps_train.engine.run_directory.run_record import GENERATIONS, RUN_ID, stored_run_id, write_run_id
 
@@ -58,6 +59,7 @@ FILES = (
     RunFile(GENERATIONS, "Which checkpoints count after a recovery.", is_record=True),
     RunFile(LIST, "TensorFlow's list of the checkpoints.", is_record=True),
     RunFile(EVENT_CUTS, "Checkpoints at event times (`--save_event_secs`).", is_record=True),
+    RunFile(LASTING, "Checkpoints that are kept for good (`--keep_every_hours`).", is_record=True),
     RunFile(TRACKING, "The run's ids in experiment trackers.", is_record=True),
     RunFile(
         "result.json",
@@ -67,9 +69,9 @@ FILES = (
     ),
     RunFile("report.html", "The status page as it was at the end."),
     RunFile("events.out.tfevents.*", "Curves for TensorBoard."),
-    RunFile(EVAL_DIRECTORY, "The evaluator's curves."),
+    RunFile(EVAL_DIRECTORY, "The evaluator's curves, and `exports.json` about its exports."),
     RunFile("eval_*", "An Estimator's evaluations by name."),
-    RunFile("graph.pbtxt", "An Estimator's graph."),
+    RunFile("graph.pbtxt", "The graph, where a hook of TensorFlow writes it."),
     RunFile("plugins", "Traces of `--profile`."),
     RunFile(DELTAS, "The run's chain of deltas (`--delta_every_secs`)."),
     RunFile(WARM_START_REPORT, "What the run took of another training's checkpoint."),

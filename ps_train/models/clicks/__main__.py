@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ps_train.base.command_parser import CommandParser, whole_number
-from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError
+from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, with_page
 from ps_train.models.clicks.synthetic import LINES, TEST_SHARE, best_scores, write_files
 
 _USAGE = """python -m ps_train.models.clicks --make DIRECTORY [--lines N] [--seed S] [--parts K] [--gz]
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
             parser.print_help()
         return EXIT_DONE
     except PsTrainError as error:
-        print(f"ps_train: error: {error}", file=sys.stderr)
+        print(with_page(f"ps_train: error: {error}", "clicks#make-the-files"), file=sys.stderr)
         return error.exit_code
 
 

@@ -33,7 +33,7 @@ from ps_train.engine.updates.counters.counter_values import RunCounterValues
 from ps_train.engine.variables.plan import Plan
 from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.display import Displays
-from ps_train.observe.status.health import LOSS_RISE, findings
+from ps_train.observe.status.health import LOSS_RISE, findings, warning
 from ps_train.observe.status.measured_network import read_network
 from ps_train.observe.status.status_json import VERSION
 from ps_train.observe.status.tasks import WAITING_FOR, TaskBoard
@@ -224,7 +224,7 @@ class Board:
         found = [each for each in health if each["rule"] == LOSS_RISE and each["state"] == "warn"]
         if found and not self._has_warned:
             self._has_warned = True
-            log.warning("%s; %s", found[0]["text"], found[0]["advice"], extra=of_kind("warned"))
+            log.warning("%s", warning(found[0]), extra=of_kind("warned"))
 
     def history(self) -> dict[str, Any]:
         """Returns the content of /api/history."""

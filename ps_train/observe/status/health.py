@@ -2,7 +2,7 @@
 
     findings(status, job)  # in the order of RULES
 
-A rule looks at the status that the page shows, so whatever warns can be seen there.
+A rule looks at the status that the page shows, so whatever warns can be seen there.  help: watch#health
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ps_train.base.errors import PsTrainError, with_page
 from ps_train.config.job import Job
 from ps_train.config.validators import SYNC_PARTS, SYNC_SHARE, parse_limits
 from ps_train.observe.status import advice
@@ -42,6 +43,7 @@ class HealthRule:
       limit: the largest value that is well.
       measure: returns the values of a status.
       advice: returns an action for a value over its limit.
+      page: page of the documents, and its heading, that helps.
       is_exempt: returns True for a status in which nothing is wrong whatever the value, a share: the limit is 1 then.
     """
 
@@ -52,6 +54,7 @@ class HealthRule:
     limit: float
     measure: Callable[[Status, Job], Iterable[Measured]]
     advice: Callable[[Status, Job, str, float], str]
+    page: str
     is_exempt: Callable[[Status], bool] = lambda status: False
 
     def limit_of(self, status: Status) -> float:
@@ -83,7 +86,12 @@ def findings(status: Status, job: Job, exempt: Collection[str] = ()) -> list[dic
 
 def warnings(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns a line for each finding that warns."""
-    return [f"health: {each['text']}; {each['advice']}" for each in found if each["state"] == "warn"]
+    return [f"health: {warning(each)}" for each in found if each["state"] == "warn"]
+
+
+def warning(found: Mapping[str, Any]) -> str:
+    """Returns what a finding says, with its advice and the page that helps."""
+    return with_page(f"{found['text']}; {found['advice']}", found["page"])
 
 
 def _finding(
@@ -102,6 +110,7 @@ def _finding(
         "state": state,
         "text": text,
         "advice": rule.advice(status, job, task, value) if state == "warn" and value is not None else "",
+        "page": rule.page,
     }
 
 
@@ -118,6 +127,7 @@ def _of_side_work(name: str, failure: Mapping[str, Any]) -> dict[str, Any]:
         "state": "warn",
         "text": f"{name}: {title} for {_shown(failure['secs'], 'secs')}",
         "advice": failure["reason"],
+        "page": PsTrainError.page,
     }
 
 
@@ -258,6 +268,7 @@ RULES = (
         SYNC_SHARE,
         _parts(*SYNC_PARTS),
         advice.sync,
+        "troubleshoot#it-is-slow",
         _is_small,
     ),
     HealthRule(
@@ -268,6 +279,7 @@ RULES = (
         0.005,
         _device_transfer,
         advice.device,
+        "troubleshoot#it-is-slow",
     ),
     HealthRule(
         "conflict_rate",
@@ -277,6 +289,7 @@ RULES = (
         0.95,
         _staleness("conflict_rate"),
         advice.conflicts,
+        "concepts#staleness",
         _has_few_workers,
     ),
     HealthRule(
@@ -287,6 +300,7 @@ RULES = (
         3.0,
         _staleness_per_worker,
         advice.staleness,
+        "concepts#staleness",
     ),
     HealthRule(
         LOSS_RISE,
@@ -296,6 +310,7 @@ RULES = (
         0.1,
         _loss_rise,
         advice.loss_rise,
+        "troubleshoot#the-loss-explodes",
     ),
     HealthRule(
         "input_share",
@@ -305,6 +320,7 @@ RULES = (
         0.1,
         _parts("input"),
         advice.input,
+        "troubleshoot#it-is-slow",
     ),
     HealthRule(
         "ps_cpu",
@@ -314,6 +330,7 @@ RULES = (
         0.9,
         _ps_cpu,
         advice.ps_cpu,
+        "speed#how-many-ps",
     ),
     HealthRule(
         "ps_network",
@@ -323,6 +340,7 @@ RULES = (
         0.8,
         _ps_network,
         advice.ps_network,
+        "speed#compression",
     ),
     HealthRule(
         "balance",
@@ -332,6 +350,7 @@ RULES = (
         1.5,
         _balance,
         advice.balance,
+        "speed#how-many-ps",
     ),
     HealthRule(
         "ps_memory",
@@ -341,6 +360,7 @@ RULES = (
         0.85,
         _ps_memory,
         advice.ps_memory,
+        "speed#memory-of-the-ps",
     ),
     HealthRule(
         "skipped",
@@ -350,6 +370,7 @@ RULES = (
         0.01,
         _lost_gradients("skipped"),
         advice.skipped,
+        "troubleshoot#the-loss-explodes",
     ),
     HealthRule(
         "dropped",
@@ -359,6 +380,7 @@ RULES = (
         0.05,
         _lost_gradients("dropped"),
         advice.dropped,
+        "concepts#staleness",
     ),
     HealthRule(
         "unsaved_secs",
@@ -368,6 +390,7 @@ RULES = (
         900.0,
         _secs_at_risk,
         advice.unsaved,
+        "checkpoints#save",
     ),
     HealthRule(
         "hold_share",
@@ -377,6 +400,7 @@ RULES = (
         0.05,
         _hold_share,
         advice.holds,
+        "checkpoints#save",
     ),
     HealthRule(
         "slow_worker",
@@ -386,6 +410,7 @@ RULES = (
         1.5,
         _slow_workers,
         advice.slow_worker,
+        "troubleshoot#it-is-slow",
     ),
     HealthRule(
         "lag_growth",
@@ -395,6 +420,7 @@ RULES = (
         1.1,
         _lag_growth,
         advice.lag,
+        "data#data-without-an-end",
     ),
 )
 """The rules, in the order in which they are shown."""

@@ -26,6 +26,7 @@ PATHS = {
 
 _RESOURCES = {
     "cpu": 0.4,
+    "cores": 8,
     "rss_bytes": 312000000,
     "memory_limit_bytes": 25000000000,
     "sent_bytes_per_sec": 1000000.0,
@@ -134,6 +135,7 @@ STATUS: Mapping[str, Any] = {
             "state": "ok",
             "text": "time that checkpoints hold pushes 0.1% (limit 5.0%)",
             "advice": "",
+            "page": "checkpoints#save",
         }
     ],
     "log": [{"time": 1760000000.0, "level": "warning", "text": "worker:1 on host-b, pid 7 is lost"}],
@@ -170,7 +172,7 @@ KEYS = {
     "staleness": "null under sync",
     "waiting": "null under async",
     "ps.state": "`serving` or `silent`; of any task of a finished job `ended`",
-    "ps.cpu": "cores in use",
+    "ps.cpu": "cores in use, of the `cores` that the process may use",
     "ps.sent_bytes_per_sec": "over the TCP connections of the process",
     "ps.memory_limit_bytes": "of the cgroup or the machine, the smaller",
     "ps.share": "part of all bytes of variables",
@@ -184,6 +186,7 @@ KEYS = {
     "events": "the newest 200",
     "health.unit": "`share` (0 to 1), `secs` or `ratio`",
     "health.state": "`ok`, `warn` or `unknown`",
+    "health.page": "page and heading that help: `python -m ps_train help checkpoints#save`",
     "log": "the newest 100 warnings and lines of the chief",
 }
 """Keys of STATUS that their name does not explain, and their meanings; "ps.share" is a key of each entry of `ps`."""

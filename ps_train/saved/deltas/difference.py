@@ -38,6 +38,8 @@ _MOST_ROWS = 0.5
 class EqualError(ConfigError):
     """Two contents that a delta should lead between are one."""
 
+    page = "serve#deltas"
+
 
 def make_delta(old: Saved, new: Saved, folder: str, base_hash: str = "") -> Manifest:
     """Writes the delta that leads from one to the other.

@@ -124,7 +124,7 @@ class Exported:
         chosen = self._signatures[self._choice(path, signature)]
         if is_split and any(name.startswith("rows/") for name in chosen.inputs):
             self.close()
-            raise ConfigError(f"{path} is an export in parts: give a whole one, or read its tables as docs/SERVING.md.")
+            raise ConfigError(f"{path} is an export in parts: give a whole one.", page="serve#exports-in-parts")
         shapes = {name: (tf.as_dtype(info.dtype), _shape_of(info)) for name, info in chosen.inputs.items()}
         self.features = dict(sorted(features_of(shapes).items()))
         self.outputs = sorted(chosen.outputs)

@@ -75,8 +75,9 @@ def make_savers(
         stored = [one for one in entries if not one.follower]
         num_ps, limit_bytes = len(step.ps.update_counts), job.max_snapshot_mib << 20
         snapshot = Snapshot(stored, saving.old_rows(step.ps.old_rows), num_ps, limit_bytes)
+        kept = KeptCheckpoints(job.keep_checkpoints, job.keep_every_hours)
         checkpoints = Checkpoints(
-            directory, KeptCheckpoints(job.keep_checkpoints), entries, device, snapshot, listeners,
+            directory, kept, entries, device, snapshot, listeners,
             job.checkpoint_writers, step.ps.tables, after_restore, shown_directory,
         )  # fmt: skip
         counters = [saving.variable(counter) for counter in step.ops.push_counters]

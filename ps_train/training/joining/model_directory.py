@@ -71,7 +71,8 @@ class ModelDirectory:
         except SaveError as error:
             raise SaveError(
                 f"{error}: they are in {self.path}, and a job on this machine with the same --model_dir resumes "
-                "from there"
+                "from there",
+                page="checkpoints#object-stores",
             ) from None
 
     def watch(self, on_lost: Callable[[RefusedError], None]) -> None:

@@ -1,14 +1,21 @@
-"""A model directory with good, damaged, foreign and rolled back checkpoints."""
+"""Checkpoints: all values of one, and a model directory with good, damaged, foreign and rolled back ones."""
 
 from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.run_directory.checkpoint_contents import RUN_KEY
 from ps_train.engine.run_directory.run_record import begin_generation, write_run_id
+
+
+def read_values(checkpoint: str) -> dict[str, np.ndarray]:
+    """Returns all values of a checkpoint."""
+    reader = tf.train.load_checkpoint(checkpoint)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def write_checkpoint(directory: pathlib.Path, step: int, run: str = "mine", generation: str = "b") -> pathlib.Path:

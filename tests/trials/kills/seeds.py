@@ -1,11 +1,11 @@
-"""Seeds of the kill tests: the suite has one case of each; `python -m tests.kills --seeds=…` asks for others."""
+"""Seeds of the kill tests: the suite has one case of each; `python -m tests.trials kills --seeds=…` asks for others."""
 
 from __future__ import annotations
 
 import os
 
 VARIABLE = "PS_TRAIN_KILL_SEEDS"
-"""Environment variable with the seeds of a run of `python -m tests.kills`, separated by commas."""
+"""Environment variable with the seeds of a run of `python -m tests.trials kills`, separated by commas."""
 
 
 def asked_seeds(usual: int) -> list[int]:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ps_train.base.command_parser import CommandParser
-from ps_train.base.errors import ConfigError
+from ps_train.base.errors import ConfigError, split_page
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,5 @@ def test_every_command_ends_with_2_and_one_line_of_error(command: str, arguments
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("ps_train: error: ")
-    assert done.stderr.endswith(f": see python -m {command} --help.\n")
+    said, page = split_page(done.stderr.rstrip())
+    assert said.endswith(f": see python -m {command} --help.") and page

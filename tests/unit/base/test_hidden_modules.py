@@ -43,7 +43,10 @@ def test_a_command_ends_with_one_line_and_exit_code_2(tmp_path, name):
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"ps_train: error: {path} hides {whose} module '{name}', which ")
-    assert line.endswith(" imports: rename the file, or start in another folder.") and not done.stdout
+    assert (
+        line.endswith(" imports: rename the file, or start in another folder. (help: troubleshoot#it-does-not-start)")
+        and not done.stdout
+    )
 
 
 @pytest.mark.parametrize(

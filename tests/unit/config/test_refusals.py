@@ -103,7 +103,7 @@ def test_what_is_not_for_the_sharding_is_refused(fields, text):
         ({"pull_codec": "int8"}, "pull_codec=int8 is not possible with rack=a: values are passed on"),
         ({"compute_dtype": "bfloat16"}, "compute_dtype=bfloat16 is not possible with rack=a: values are passed on"),
         ({"sharding": "dynamic"}, "sharding=dynamic is not possible with rack=a: the ps note the examples"),
-        ({"batch_size": "8..32"}, "batch_size=8..32 is not possible with rack=a: the measured time"),
+        ({"batch_size": "8..32"}, "batch_size=8..32 is not possible with rack=a: a rack's push takes"),
         ({"steps_per_run": "4"}, "steps_per_run=4 is not possible with rack=a: a rack's workers meet in every step"),
         ({"rack": "a b"}, "rack=a b is not valid: use letters, digits, '.', '_' and '-', at most 63."),
         ({"rack": "", "ps_placement": "near"}, "ps_placement=near needs the racks of the ps: add --rack_file."),

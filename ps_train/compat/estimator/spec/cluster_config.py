@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.untrusted import parse_json
 from ps_train.config.tf_config import parse_tf_config
 
 _CHIEFS = ("chief", "master")
@@ -77,7 +78,7 @@ def read_cluster_config(text: str) -> ClusterConfig:
 def _without_further_task(text: str) -> str:
     """Returns a TF_CONFIG without its task, if this is one of a job of the cluster that does not train."""
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
-        config = json.loads(text)
+        config = parse_json(text)
         name = config["task"].get("type")
         if name in config.get("cluster", {}) and name not in (*_TRAINERS, "evaluator"):
             return json.dumps({key: value for key, value in config.items() if key != "task"})

@@ -151,7 +151,7 @@ class RunConfig(_Settings):
       save_checkpoints_secs: save a checkpoint every so many seconds; 600 if neither is given, never if both are None.
       session_config: settings of the sessions; in a cluster by default one with device filters.
       keep_checkpoint_max: number of checkpoints to keep; 0 or None: all.
-      keep_checkpoint_every_n_hours: one checkpoint of every so many hours is kept for good.
+      keep_checkpoint_every_n_hours: one checkpoint of every so many hours stays for good.
       log_step_count_steps: log loss and speed every so many steps; None: never.
       train_distribute: refused, as are eval_distribute and experimental_distribute.
       device_fn: returns the device of an operation; for the engine "tensorflow".

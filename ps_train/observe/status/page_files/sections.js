@@ -154,6 +154,8 @@ function measured(value, unit) {
   return shown !== null && ["steps", "gradients"].includes(unit) ? `${shown} ${unit}` : shown;
 }
 
+const helped = (advice, page) => (advice && page ? `${advice} (help: ${page})` : advice);
+
 function showHealth(rules) {
   const order = Object.keys(HEALTH);
   const sorted = [...rules].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
@@ -168,10 +170,10 @@ function showHealth(rules) {
   );
   const list = $("warnings");
   while (list.children.length > warnings.length) list.lastChild.remove();
-  warnings.forEach(({ text, advice }, index) => {
+  warnings.forEach(({ text, advice, page }, index) => {
     const item = list.children[index] ?? list.appendChild(element("li", "", element("strong"), element("p")));
     setText(item.children[0], `▲ ${text}`);
-    setText(item.children[1], advice ?? "");
+    setText(item.children[1], helped(advice ?? "", page));
   });
   fill(
     $("health-table").tBodies[0],
@@ -182,7 +184,7 @@ function showHealth(rules) {
         { text, symbol, kind },
         measured(rule.value, rule.unit),
         measured(rule.limit, rule.unit),
-        { text: [rule.text, rule.advice].filter(Boolean).join("\n"), className: "wide" },
+        { text: [rule.text, helped(rule.advice ?? "", rule.page)].filter(Boolean).join("\n"), className: "wide" },
       ];
     }),
   );

@@ -90,11 +90,10 @@ def test_settings_of_the_savers_hook_hold_for_the_engine(
     names = {path.name for path in tmp_path.glob("model.ckpt-*.index")}
     assert len(names) == 2 and told[0] == 0 and told[-1] == 12
     job = job_of(program.config, program.model_dir, 12, survey_program(program))
-    assert (job.save_steps, job.save_secs, job.keep_checkpoints) == (3, 0, 2)
+    assert (job.save_steps, job.save_secs, job.keep_checkpoints, job.keep_every_hours) == (3, 0, 2, 3.0)
     saved = tf.train.load_checkpoint(str(tmp_path))
     assert saved.has_tensor("dense/bias"), "the engine saves all variables"
     assert "SaverHook" in caplog.text and "saves nothing" in caplog.text
-    assert "keep_checkpoint_every_n_hours=3 has no effect" in caplog.text
 
 
 class SavesItself(v1.train.SessionRunHook):

@@ -71,12 +71,18 @@ def test_the_first_failure_is_the_cause_and_gives_the_exit_code(tmp_path: pathli
     )
     assert job.run() == 7
     last = job.errors.getvalue().splitlines()[-1]
-    assert last == "ps_train: ps:0 failed with exit code 7, and so the job failed: no room"
+    assert (
+        last
+        == "ps_train: ps:0 failed with exit code 7, and so the job failed: no room (help: troubleshoot#a-task-died)"
+    )
     found = json.loads((tmp_path / "ps_0.error.json").read_text())
     assert found["cause"] == "ps:0 failed with exit code 7: no room" and found["exit_code"] == 7
 
 
-FAILS = "echo 'Your code (--verbose shows all frames):' >&2; echo '  in deeper' >&2; echo 'ps_train: error: no w' >&2; "
+FAILS = (
+    "echo 'Your code (--verbose shows all frames):' >&2; echo '  in deeper' >&2; "
+    "echo 'ps_train: error: no w (help: models#mistakes)' >&2; "
+)
 
 
 def test_the_cause_is_shown_once_and_nothing_of_the_tasks_that_the_launcher_ended(tmp_path: pathlib.Path) -> None:
@@ -96,7 +102,7 @@ def test_the_cause_is_shown_once_and_nothing_of_the_tasks_that_the_launcher_ende
         "  late",
         "Your code (--verbose shows all frames):",
         "  in deeper",
-        "ps_train: worker:1 failed with exit code 2, and so the job failed: no w",
+        "ps_train: worker:1 failed with exit code 2, and so the job failed: no w (help: models#mistakes)",
     ]
 
 

@@ -120,7 +120,7 @@ def test_data_that_a_model_reads_give_the_same(folder: pathlib.Path) -> None:
         (["--label=country"], "the label country has the value "),
         (["--label=x"], "labels are 0 or 1"),
         (["--label=click", "--output=logits"], "output logits of"),
-        (["--label=click", "--output=no"], "has the outputs logits, probabilities: choose"),
+        (["--label=click", "--output=no"], "has the outputs logits, probabilities: name the"),
         (["--label=click", "--by=no"], "no column 'no'"),
         (["--label=click", "--json=/no/file"], "json=/no/file cannot be written"),
         (["--label=click", "--seed=-1"], "-1 is not a whole number of at least 0"),
@@ -144,7 +144,7 @@ def test_a_model_that_does_not_fit_is_refused_before_the_other_has_scored(
     monkeypatch.setattr(ExampleRows, "predictions", lambda rows, exported: scored.append(len(rows)))
     export, other = write_export(tmp_path / "export"), str(folder / "b")
     for models, options, words in (
-        ((export, other), ["--output=score"], f"{other} has the outputs logits, probabilities: choose"),
+        ((export, other), ["--output=score"], f"{other} has the outputs logits, probabilities: name the"),
         ((other, other), [], f"{other} has no signature for tf.train.Examples: give data with columns"),
     ):
         code, _, err = run(*models, f"--data={path}", *options)

@@ -118,7 +118,7 @@ def test_trials_that_no_study_has_are_put_aside(tmp_path):
     ("output", "code", "cause"),
     [
         ("step 1\nps_train: error: max_steps=0 is not valid\n", 2, "max_steps=0 is not valid"),
-        ("ps_train: worker:0 failed with exit code 1, and so the job failed: X\n", 1, "the job failed: X"),
+        ("ps_train: worker:0 failed with exit code 1, and so the job failed: X (help: a#b)\n", 1, "the job failed: X"),
         ("Traceback (most recent call last):\n  File\nValueError: no\nmore\n", 1, "ValueError: no"),
         ("", 1, "its job failed with exit code 1"),
         ("step 1\n", -9, "its job was ended by SIGKILL"),

@@ -46,6 +46,11 @@ def test_the_hosts_steps_and_savings_are_those_of_the_config() -> None:
     assert cluster_job(config()).shared_fields()["ps_hosts"] == ["a:1", "b:1"]
 
 
+@pytest.mark.parametrize(("given", "hours"), [(10000, 0.0), (None, 0.0), (2, 2.0), (0.5, 0.5)])
+def test_hours_between_checkpoints_that_stay_are_those_of_the_config(given: float | None, hours: float) -> None:
+    assert job_of(config(keep_checkpoint_every_n_hours=given), "/m", 1000, survey()).keep_every_hours == hours
+
+
 def test_there_is_no_limit_of_steps_or_checkpoints_without_one() -> None:
     job = job_of(config(keep_checkpoint_max=None), "/m", None, survey())
     assert job.max_steps == job.keep_checkpoints == NO_LIMIT

@@ -6,6 +6,7 @@ import pytest
 
 from ps_train.base.errors import ConfigError, JobFailedError
 from ps_train.compat.train.process_end import end_process_after
+from ps_train.config.error_line import error_line
 
 
 def fail(error):
@@ -24,7 +25,7 @@ def test_an_error_of_ps_train_is_one_line_and_an_exit_code(capsys, error, code):
     with pytest.raises(SystemExit) as end:
         end_process_after(lambda: fail(error))
     assert end.value.code == code
-    assert capsys.readouterr().err == f"ps_train: error: {error}\n"
+    assert capsys.readouterr().err == error_line(error) + "\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("of the program"), SystemExit(143)])

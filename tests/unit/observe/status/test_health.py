@@ -81,13 +81,14 @@ def test_each_rule_warns_alone_and_its_advice_names_a_flag_or_an_action(rule):
     assert finding["value"] > finding["limit"] == rule.limit
     assert rule.title in finding["text"]
     assert len(finding["advice"]) > 20
-    assert warnings([finding]) == [f"health: {finding['text']}; {finding['advice']}"]
+    assert warnings([finding]) == [f"health: {finding['text']}; {finding['advice']} (help: {rule.page})"]
 
 
 def test_work_beside_training_that_fails_warns_until_it_works():
     status = a_status(side_work={"deltas": {"secs": 4.0, "reason": "No space left on device"}}, step=1)
     (warning,) = warnings(found(status))
-    assert warning == "health: deltas: work beside training fails for 4 s; No space left on device"
+    text = "health: deltas: work beside training fails for 4 s; No space left on device"
+    assert warning == f"{text} (help: troubleshoot#messages)"
     assert warnings(found(a_status(side_work={}, step=1))) == []
 
 

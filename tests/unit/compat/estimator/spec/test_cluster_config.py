@@ -137,9 +137,10 @@ def test_point_7_a_task_that_is_not_in_the_cluster_is_refused(config_in, task, p
         config_in({"cluster": CLUSTER, "task": task})
 
 
-def test_point_7_a_text_that_is_not_json_is_refused(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{cluster")
-    with pytest.raises(ValueError, match="TF_CONFIG is not JSON"):
+@pytest.mark.parametrize(("text", "problem"), [("{cluster", "TF_CONFIG is not JSON"), ("[" * 100_000, "nested too")])
+def test_point_7_a_text_that_is_not_json_is_refused(monkeypatch, text, problem):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match=problem):
         RunConfig()
 
 
