@@ -1,4 +1,4 @@
-"""A click model on files of text or Parquet, as docs/CLICKS.md shows it: a linear part beside a perceptron.
+"""A click model on files of text or Parquet, as docs/clicks.md shows it: a linear part beside a perceptron.
 
     python -m ps_train.models.clicks --make clicks --lines 100000
     python -m ps_train --model=examples.click_files:ClickFiles --data_dir=clicks --batch_size=256 --max_steps=1200

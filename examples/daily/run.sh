@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two days of a click model: train, export, start from yesterday, hand over what has changed, serve and score.
 #   examples/daily/run.sh [DIRECTORY]
-# docs/DAILY.md explains each step.
+# docs/clicks.md explains such a loop.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=${1:-daily}

@@ -1,6 +1,6 @@
 """Names of TensorFlow 1 that programs use, each with a small program of `tf1_programs` that uses it.
 
-The table in docs/MIGRATING.md is made from this list: `python -m tests.support.compat.tf1_names` prints it.
+`python -m tests.support.compat.tf1_names > tests/support/compat/tf1_names.md` writes the page that lists them.
 """
 
 from __future__ import annotations
@@ -165,10 +165,17 @@ ROWS = [
 ]
 
 
-def table() -> str:
-    """Returns the table of docs/MIGRATING.md."""
+_HEAD = """# Names of TensorFlow 1 with `--compat`
+
+`python -m ps_train run --compat` gives a script these names. A program of the folder `tf1_programs` tests each row.
+
+"""
+
+
+def page() -> str:
+    """Returns the page that lists all names."""
     lines = ["| `tf.` | with `--compat` |", "|---|---|", *(f"| {row.names} | {row.here} |" for row in ROWS)]
-    return "\n".join(lines) + "\n"
+    return _HEAD + "\n".join(lines) + "\n"
 
 
 def run(programs: list[str]) -> dict[str, str]:
@@ -190,4 +197,4 @@ def run(programs: list[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1:])) if sys.argv[1:] else table())
+    print(json.dumps(run(sys.argv[1:])) if sys.argv[1:] else page(), end="")

@@ -1,4 +1,4 @@
-"""The public programs of docs/MIGRATING.md that one command runs, with their arguments and their expected end."""
+"""The public programs of README.md that one command runs, with their arguments and their expected end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Program:
       command: the program and its arguments, after those of `python -m ps_train run --compat`.  `{data}` stands for
         the folder of the data, `{model}` for an empty one.
       end: a regular expression that the output must have, besides exit code 0; "" for none.
-      prepare: writes the data, given the copy of the repository and the folder; it may change the copy, as MIGRATING
+      prepare: writes the data, given the copy of the repository and the folder; it may change the copy, as README
         says.
       cluster: the flags of the cluster.
       needs: further packages that must be installed.

@@ -1,4 +1,4 @@
-"""`python -m tests.trials programs FOLDER`: runs the public programs of docs/MIGRATING.md again.
+"""`python -m tests.trials programs FOLDER`: runs the public programs of the list again.
 
 FOLDER has their repositories, as plain checkouts or git directories.  Each program runs in a new copy.
 """
