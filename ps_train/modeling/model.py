@@ -143,7 +143,10 @@ class Model:
         return []
 
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
-        """Makes listeners of the chief's checkpoints.  If `after_save` of one returns True, the job ends."""
+        """Makes listeners, whose methods the chief calls before and after it writes each checkpoint, and at the end.
+
+        They are called in the thread that writes.  If `after_save` of one returns True, the job ends.
+        """
         return []
 
 

@@ -3,7 +3,12 @@
     python -m ps_train --flagfile=flags/cifar10.flags
     python -m ps_train --flagfile=flags/cifar10.flags --data_dir=data/cifar10
 
-Without a data_dir they train on synthetic pictures of ten shapes, which are made in memory.
+Without a data_dir they train on synthetic pictures of ten shapes, which are made in memory.  With one it is the
+directory of CIFAR-10's binary version, or of its folder cifar-10-batches-bin.
+
+--model_arg=decay_steps=N lets the learning rate fall until step N, usually --max_steps.  --model_arg=augment=false
+leaves the training images as they are.  The rate of `ResNet20`, 0.1 with momentum, is its paper's for 128 images an
+update, under --update=sync: smaller batches and --update=async need a smaller one.
 """
 
 from __future__ import annotations

@@ -101,6 +101,8 @@ def _verb_problems(verb: str, arguments: list[str]) -> list[str]:
     if verb == "run":  # its script has flags of its own
         script = next((i for i, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
         arguments = arguments[:script]
+    if verb == "firewall" and "--" in arguments:  # a command follows
+        arguments = arguments[: arguments.index("--")]
     own = [word for word in arguments if _name(word) in known]
     others = [word for word in arguments if word not in own and word.startswith("--") and word != "--"]
     if verb in _WITH_JOB:

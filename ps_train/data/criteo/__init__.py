@@ -3,10 +3,18 @@
     data = criteo.load("data/criteo", "train")      # a Stream for a model's `data` to return
 
 A line has a label (0 or 1), 13 integers and 26 hexadecimal numbers that stand for categories.  Each of the 39 features
-may be missing.  Examples are `({"integers", "present", "categories"}, label)`; see `reader.py`.
+may be missing.  A batch is `(features, labels)`, and `labels` is float32 [batch]:
 
-The files are a directory's train* and test* (or only part* or day_*), or one file; see `files.py`.  They are plain or
-gzipped.  Only the reader imports TensorFlow.
+    integers     float32 [batch, 13]   as in the file; 0 if missing
+    present      float32 [batch, 13]   1, or 0 if the integer is missing
+    categories   int64 [batch, 26]     the number that the hexadecimal digits stand for; -1 if missing
+
+The files are a directory's train* and test* (or only part* or day_*), or one file.  They are plain or gzipped, and on a
+local disk.  Without labelled test* files about a tenth of the lines is held out as the test split: the same lines for
+any number of workers, and equal lines are never in both splits.
+
+Lines without 40 columns, with another label, or with a wrong number are skipped, up to --max_bad_lines.
+`python -m ps_train.models.clicks --make DIRECTORY` writes files of this format.  Only the reader imports TensorFlow.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     write_files("data/criteo", lines=300_000, seed=1)  # train-00000.txt, test-00000.txt, planted.json
     best_scores("data/criteo")                         # the model's own scores on the test lines: {"auc": ..., ...}
 
-With one version of numpy, the same arguments give the same bytes.  The training lines are divided among files of
-different lengths.  One more file has the test lines, a fifth of their number.  The module does not use TensorFlow:
-plain Python writes and reads the files, for comparison with the results of the reader.
+Some fields act in pairs, so a logistic regression stays below the model's scores.  With one version of numpy, the same
+arguments give the same bytes.  The training lines are divided among files of different lengths.  One more file has the
+test lines, a fifth of their number.  The module does not use TensorFlow: plain Python writes and reads the files, for
+comparison with the results of the reader.
 """
 
 from __future__ import annotations

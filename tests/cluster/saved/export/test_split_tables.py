@@ -21,7 +21,7 @@ from ps_train.saved.serving.exported import Exported
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.long import long
 
-DOCUMENT = pathlib.Path(__file__).parents[4] / "docs" / "SERVING.md"
+DOCUMENT = pathlib.Path(__file__).parents[4] / "docs" / "serve.md"
 
 
 class Shop(Model):
