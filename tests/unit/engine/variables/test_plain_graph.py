@@ -17,12 +17,14 @@ def test_a_trained_variable_is_given_as_its_value_and_another_one_as_it_is() -> 
         with plain_graph() as plain:
             w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
             seen = v1.get_variable("seen", [], tf.int64, v1.zeros_initializer(), trainable=False)
-            rows = embeddings.lookup("table", tf.constant([1]), 4, 3)
-        assert isinstance(w, tf.Tensor) and seen is plain.variables["seen"]
+            rows = embeddings.lookup("table", tf.constant([1]), rows=4, dimension=3)
+            counted = seen.assign_add(1)
         assert sorted(plain.variables) == ["seen", "table", "w"] and rows.shape == [1, 3]
         session.run(v1.global_variables_initializer())
         session.run(plain.variables["w"].assign([3.0, 4.0]))
-        np.testing.assert_array_equal(session.run(w), [3.0, 4.0])
+        np.testing.assert_array_equal(session.run(tf.identity(w)), [3.0, 4.0])
+        session.run(counted)
+        assert session.run(plain.variables["seen"]) == 1
 
 
 def test_a_variable_without_a_value_is_refused() -> None:
