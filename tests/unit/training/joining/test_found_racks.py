@@ -56,7 +56,7 @@ def told(*racks: str) -> dict[str, str]:
 def test_the_racks_are_those_that_the_workers_tell() -> None:
     stores: Any = [Store(told("a", "b"))]
     topology = found_racks(prepared(), stores)
-    assert {task: rack for task, rack in topology.racks.items()} == {"worker:0": "a", "worker:1": "b"}
+    assert topology.racks == {"worker:0": "a", "worker:1": "b"}
     assert topology.names == ("a", "b") and not topology.is_flat
 
 
@@ -75,7 +75,7 @@ def test_a_worker_that_comes_back_from_elsewhere_keeps_its_place(caplog: pytest.
 
 
 def test_racks_of_ps_are_known_if_they_were_told() -> None:
-    identity = Identity(task="ps:0", process_id="p", rack="a")
+    identity = Identity("ps:0", "p", "h", 1, {}, rack="a")
     stores: Any = [Store({**told("a", "b"), records.IDENTITY: identity.to_json()})]
     assert found_racks(prepared(), stores).racks["ps:0"] == "a"
 
