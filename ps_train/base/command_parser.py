@@ -24,12 +24,12 @@ class CommandParser(argparse.ArgumentParser):
       others: further arguments of the base class.
 
     Attributes:
-      option_names: names of the options, without their dashes.
+      added: the options and positional arguments.
     """
 
     def __init__(self, prog: str, **others: Any) -> None:
         others.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        self.option_names: list[str] = []
+        self.added: list[argparse.Action] = []
         super().__init__(prog, allow_abbrev=False, **others)
 
     def add_argument(self, *names: Any, may_be_empty: bool = False, **about: Any) -> argparse.Action:
@@ -46,8 +46,13 @@ class CommandParser(argparse.ArgumentParser):
             if about.get("default") == "":
                 about["default"] = _Default()
         action = super().add_argument(*names, **about)
-        self.option_names += [name.removeprefix("--") for name in action.option_strings]
+        self.added.append(action)
         return action
+
+    @property
+    def option_names(self) -> list[str]:
+        """The names of the options, without their dashes."""
+        return [name.removeprefix("--") for action in self.added for name in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError with the message and the command that explains the flags."""

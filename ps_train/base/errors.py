@@ -14,8 +14,7 @@
        |- DamagedCheckpointError      1   a checkpoint cannot be read
        `- JobFailedError              1   another task failed, or the job was given up
 
-Exit codes: 0 done; 1 training failed (a restart may help); 2 wrong configuration (a restart never helps);
-128 + n stopped by signal n (130 SIGINT, 143 SIGTERM).  help: reference#exit-codes
+`EXIT_CODES` describes the exit codes.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
 action to take.  `headline` makes one line of any other exception, `shown` of a value, and `nearest` finds the name
@@ -33,6 +32,20 @@ EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
+EXIT_CODES = {
+    str(EXIT_DONE): ("The job is done, or was done before.", "no"),
+    str(EXIT_FAILED): ("Training failed: a task was lost or did not start, or a loss is not finite.", "may help"),
+    str(EXIT_CONFIG): (
+        "Wrong flags, addresses, model or data; or training is done, but an output is incomplete or an export was "
+        "rejected.",
+        "after a correction",
+    ),
+    "128 + n": (
+        "A signal stopped the job after a checkpoint: 130 SIGINT, 143 SIGTERM.  137: SIGKILL, without a checkpoint.",
+        "resumes",
+    ),
+}
+"""Exit code to its meaning, and whether to restart."""
 
 DOCTOR_HINT = "try python -m ps_train doctor with the same flags"
 """The end of an error about a task that does not answer when a job starts."""

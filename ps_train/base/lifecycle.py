@@ -20,20 +20,20 @@ from typing import Any
 from ps_train.base.errors import ConfigError
 from ps_train.base.lost_outputs import lose
 
-KINDS = (
-    "started",
-    "joined",
-    "lost",
-    "restarted",
-    "saved",
-    "restored",
-    "fault",
-    "evaluated",
-    "adapted",
-    "warned",
-    "ended",
-)
-"""The kinds of events."""
+KINDS = {
+    "started": "The chief starts.",
+    "joined": "A task has joined, or answers again.",
+    "lost": "A task does not answer.",
+    "restarted": "A task is back in a new process or at a new address.",
+    "saved": "A checkpoint is complete.",
+    "restored": "Variables were restored from a checkpoint, at a resume or after a loss.",
+    "fault": "`--inject_fault` has caused a fault.",
+    "evaluated": "The evaluator has scored a checkpoint.",
+    "adapted": "A value that follows measurements has changed, or `--ps_weights=auto` has chosen weights.",
+    "warned": "The loss rises while gradients are stale.",
+    "ended": "The job has ended; with the cause if it failed.",
+}
+"""The kinds of events, and what each means."""
 
 _quiet = logging.getLogger("ps_train.events")
 _quiet.propagate = False

@@ -38,8 +38,8 @@ class ClusterFields:
     worker_hosts: tuple[str, ...] = job_field(
         (),
         "cluster",
-        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers; dns:NAME:PORT*N stands for "
-        "the N addresses of a name.",
+        _HOSTS + "  An entry may be INDEX=host:port where a task does not know all workers; dns:NAME:PORT*N means the "
+        "N addresses of a name.",
         page="hosts#by-hand",
         shared=True,
         common=True,
@@ -84,18 +84,18 @@ class ClusterFields:
     ps_on_workers: bool = job_field(
         False,
         "cluster",
-        "No ps of their own: each worker also holds its share of the variables.  Give worker_hosts (and chief_hosts) "
-        "without ps_hosts.",
+        "Start no ps: each worker also holds a share of the variables.  Give worker_hosts (and chief_hosts) without "
+        "ps_hosts.",
         page="speed#ps-on-the-workers",
         shared=True,
     )
     ps_weights: str = job_field(
         "",
         "cluster",
-        "Share of the variables that each ps holds, relative to the others, as in 1,1,0.5.  auto: by the bytes a "
-        "second that the chief measures to each ps when the job starts. [even]",
+        "Relative shares of the variables on each ps, as in 1,1,0.5.  auto: by the speed of the network to each ps, "
+        "which the chief measures when the job starts. [even]",
         weights,
-        page="speed#values-that-follow-measurements",
+        page="speed#how-many-ps",
         shared=True,
     )
     min_workers: int = job_field(
@@ -108,8 +108,8 @@ class ClusterFields:
     max_workers: int = job_field(
         0,
         "cluster",
-        "Elastic job: workers that are in no host list may join, up to this number of workers at a time, and workers "
-        "may leave.  0: only the workers of the host lists.",
+        "Elastic job: further workers may join, up to this number of workers, and workers may leave.  0: only the "
+        "workers of the host lists.",
         at_least(0),
         page="hosts#workers-that-come-and-go",
         shared=True,
@@ -117,8 +117,8 @@ class ClusterFields:
     rack: str = job_field(
         "",
         "cluster",
-        "Rack of this task.  The workers of a rack add up their gradients, and one of them pushes the sum.  slurm: the "
-        "switch next to its node.  kubernetes: the node's label of --k8s_rack_label.",
+        "rack of this task.  The workers of a rack add up their gradients, and one of them pushes the sum.  slurm: the "
+        "switch next to the node.  kubernetes: the node's label --k8s_rack_label.",
         rack_or_none,
         page="hosts#racks",
     )
@@ -132,8 +132,8 @@ class ClusterFields:
     rack_port: int = job_field(
         0,
         "cluster",
-        "Port of the further server on which a rack's workers meet, on the worker that adds up their gradients; the "
-        "second worker of a host takes the next port, and so on.  0: a free port.",
+        "Port on which a rack's workers meet; the second worker of a host takes the next port, and so on.  0: a free "
+        "port.",
         Check("a number from 0 to 65535", lambda port: 0 <= port <= 65535),
         page="hosts#racks",
     )

@@ -116,8 +116,8 @@ class OutputFields:
         1024,
         "checkpoints",
         "Memory in MiB that a checkpoint may take on a ps for copies, and again for old rows of large tables, so that "
-        "training continues while the file is written.  Without copies updates wait until the variables are written. "
-        "Beyond that many old rows updates wait while each further part is written.  0: no copies.",
+        "training continues while the file is written.  Without copies, pushes wait until the variables are written.  "
+        "Beyond that many old rows, updates wait for each further part.  0: no copies.",
         at_least(0),
         page="checkpoints#save",
     )
@@ -148,7 +148,7 @@ class OutputFields:
         "",
         "checkpoints",
         "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
-        "A run that has checkpoints in model_dir resumes from them instead.",
+        " A run with checkpoints in model_dir resumes from them instead.",
         page="checkpoints#warm-start",
         path=LOCAL,
     )
@@ -162,8 +162,8 @@ class OutputFields:
     warm_start_slots: str = job_field(
         "keep",
         "checkpoints",
-        "Slots of the optimizer.  keep: from the checkpoint where they fit.  drop: new ones.  rebuild: as keep, and "
-        "make adagrad's sums of squares from rowwise_adagrad's, or the other way round.",
+        "The optimizer's slots.  keep: the checkpoint's, where they fit.  drop: new ones.  rebuild: as keep, and sums "
+        "of squares are converted between adagrad and rowwise_adagrad.",
         one_of(_SLOTS),
         page="checkpoints#warm-start",
     )
@@ -177,8 +177,8 @@ class OutputFields:
     warm_start_report: bool = job_field(
         False,
         "checkpoints",
-        "Print what a warm start takes of the checkpoint, what starts as new and what is not used. It is in "
-        "model_dir/warm_start.txt in any case.",
+        "Print which values a warm start takes, which are new and which are not used, as model_dir/warm_start.txt has "
+        "it.",
         page="checkpoints#warm-start",
     )
     dry_run: bool = job_field(
@@ -223,15 +223,15 @@ class OutputFields:
     eval_every_secs: float = job_field(
         0.0,
         "evaluation",
-        "Least seconds between the beginnings of two evaluations; the last one is never delayed.",
+        "Seconds from the start of an evaluation to the next one, at least; the last one is never delayed.",
         at_least(0),
         page="watch#evaluator",
     )
     eval_by: str = job_field(
         "",
         "evaluation",
-        "FIELD: metrics also for the examples of each of the 20 most frequent values of this feature, and for the "
-        "others together; in result.json, on the status page and in TensorBoard.",
+        "FIELD: compute metrics also for each of the 20 most frequent values of this feature, and for all others "
+        "together.",
         page="ranking#scores-by-field",
     )
     early_stop: str = job_field(

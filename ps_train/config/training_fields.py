@@ -126,7 +126,7 @@ class TrainingFields:
         "data",
         "Examples in the shuffle buffer; 0 keeps the order of the data.",
         at_least(0),
-        page="data#arrays",
+        page="data#shares-of-the-workers",
     )
     max_batch_wait_secs: float = job_field(
         5.0,

@@ -199,9 +199,9 @@ def precision_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int
     All examples of a smaller group are taken.  Equal scores count as the mean over their orders.
 
     Args:
-      labels: see `grouped_auc`.
-      scores: see there.
-      groups: see there.
+      labels: [batch]; see `grouped_auc`.
+      scores: [batch]; see there.
+      groups: [batch]; see there.
       k: number of examples.
       max_rows: see there.
 
@@ -217,9 +217,9 @@ def recall_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int, m
     Groups without a positive example are left out.  Equal scores count as the mean over their orders.
 
     Args:
-      labels: see `grouped_auc`.
-      scores: see there.
-      groups: see there.
+      labels: [batch]; see `grouped_auc`.
+      scores: [batch]; see there.
+      groups: [batch]; see there.
       k: number of examples.
       max_rows: see there.
 
@@ -237,8 +237,8 @@ def ndcg_at(labels: tf.Tensor, scores: tf.Tensor, groups: tf.Tensor, k: int, max
 
     Args:
       labels: [batch], relevance from 0.
-      scores: see `grouped_auc`.
-      groups: see there.
+      scores: [batch]; see `grouped_auc`.
+      groups: [batch]; see there.
       k: number of examples.
       max_rows: see there.
 

@@ -41,7 +41,7 @@ class Model:
       default_optimizer: name of the optimizer without --optimizer.
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
-      gives_advice: True to end a run with lines that say how to go on with it.
+      gives_advice: True to end a run with lines that say how to continue it.
     """
 
     default_optimizer = "sgd"

@@ -1,4 +1,4 @@
-"""A job's status and history as docs/WATCHING.md describes them, a server that gives them, and a browser to look."""
+"""A job's status and history with the keys of status_json.py, a server that gives them, and a browser to look."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
     names = [f"worker:{index}" for index in range(workers)]
     stale = {"mean": 0.9, "p95": 2, "max": 4, "conflict_rate": 0.6, "histogram": {"0": 480, "1": 700, "4": 3}}
     parts = {"input": 0.0004, "pull": 0.0011, "compute": 0.0042, "push": 0.001, "wait": 0.0, "update": 0.0008}
-    resources = {"cpu": 0.4, "rss_bytes": 312e6, "memory_limit_bytes": 25e9}
+    resources = {"cpu": 0.4, "cores": 8, "rss_bytes": 312e6, "memory_limit_bytes": 25e9}
     resources |= {"sent_bytes_per_sec": 1.5e6, "received_bytes_per_sec": 2.5e6}
     kinds = ["started", *["joined"] * workers, "saved", "fault", "lost", "restarted", "restored", "evaluated"]
     return {

@@ -16,7 +16,7 @@ ELSEWHERE = {
 }
 """Folders of tests of what is not in ps_train."""
 
-OF_THE_REPOSITORY = {"constraints", "documents", "examples", "imports", "layout", "public_surface", "soak"}
+OF_THE_REPOSITORY = {"constraints", "documents", "examples", "imports", "layout", "public_surface", "reference", "soak"}
 
 
 def names_in(folder):

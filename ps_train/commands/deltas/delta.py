@@ -33,11 +33,16 @@ def delta(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
+    return _run(delta_command_line(), arguments, console, _delta)
+
+
+def delta_command_line() -> CommandParser:
+    """Returns the parser of the command line of `delta`."""
     parser = CommandParser("python -m ps_train delta", description=__doc__)
     parser.add_argument("old", metavar="OLD", help="checkpoint, its directory or SavedModel from which the delta leads")
     parser.add_argument("new", metavar="NEW", help="the one to which it leads")
     parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the delta")
-    return _run(parser, arguments, console, _delta)
+    return parser
 
 
 def apply(arguments: Sequence[str], console: Console) -> int:
@@ -47,11 +52,16 @@ def apply(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
+    return _run(apply_command_line(), arguments, console, _apply)
+
+
+def apply_command_line() -> CommandParser:
+    """Returns the parser of the command line of `apply`."""
     parser = CommandParser("python -m ps_train apply", description=__doc__)
     parser.add_argument("base", metavar="BASE", help="checkpoint, its directory or SavedModel")
     parser.add_argument("deltas", metavar="DELTA", nargs="+", help="directories of deltas, in the order of time")
     parser.add_argument("--to", required=True, metavar="DIR", help="new directory of the result")
-    return _run(parser, arguments, console, _apply)
+    return parser
 
 
 def _run(

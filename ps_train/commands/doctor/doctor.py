@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ps_train.base.command_parser import CommandParser
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError, PsTrainError, exit_code_of_signal
 from ps_train.base.tf_import import import_tensorflow
@@ -34,13 +35,6 @@ from ps_train.config import flags
 from ps_train.config.error_line import error_line
 from ps_train.config.verbs import VERBS
 
-HELP = f"""{(__doc__ or "").strip()}
-
-  --plan_only: Only the plan and this host; no network and no servers. [false]
-  --wait_secs: Seconds to wait for the doctors of other hosts. [startup_timeout_secs, at most 60]
-
-All flags of the job are possible too: python -m ps_train --help.  help: troubleshoot#it-does-not-start"""
-
 _PLAN_ONLY = re.compile(r"--?(no)?plan_only(?:=(\w+))?")
 _WAIT = re.compile(r"--?wait_secs(?:=(.*))?")
 _POLL_SECS = 0.2
@@ -54,7 +48,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
       console: receives the findings.
     """
     if any(argument.lstrip("-") in ("help", "h", "helpfull") and argument[:1] == "-" for argument in arguments):
-        console.line(HELP)
+        console.line(command_line().format_help().rstrip())
         return EXIT_DONE
     environ = dict(os.environ)
     try:
@@ -72,6 +66,17 @@ def main(arguments: Sequence[str], console: Console) -> int:
         report.fail("doctor", describe(error))
     console.line(report.summary())
     return report.exit_code
+
+
+def command_line() -> CommandParser:
+    """Returns the parser that describes the doctor's own flags; `parse_options` reads them, in all forms of absl."""
+    parser = CommandParser("python -m ps_train doctor", description=__doc__)
+    parser.add_argument("--plan_only", action="store_true", help="only the plan and this host; no network, no servers")
+    parser.add_argument(
+        "--wait_secs", help="seconds to wait for the doctors of other hosts [startup_timeout_secs, at most 60]"
+    )
+    parser.epilog = "All other flags are those of the job: python -m ps_train --help."
+    return parser
 
 
 def parse_options(arguments: Sequence[str]) -> tuple[Options, list[str]]:

@@ -236,7 +236,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
 
     def run() -> int:
         cut = list(arguments).index("--") if "--" in arguments else len(arguments)
-        given, flags = _parser().parse_known_args(arguments[:cut])
+        given, flags = command_line().parse_known_args(arguments[:cut])
         return _run(given, flags, list(arguments[cut + 1 :]), console)
 
     return run_command(run, console, VERBS["firewall"].page)
@@ -276,7 +276,8 @@ def _networks(texts: Sequence[str], flag: str) -> frozenset[Network]:
     return frozenset(found)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train firewall", description=__doc__)
     add = parser.add_argument
     add("--apply", action="store_true", help="applies the rules until a signal, or the end of the command after --")

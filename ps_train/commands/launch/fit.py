@@ -67,7 +67,7 @@ class FitResult:
       export_dir: directory of the SavedModel; "" without one.
       values: everything in result.json.
       history: the table of this call, column to list: `step`, `loss`, `examples_per_sec`, `steps_per_sec` and each
-        metric of an evaluation, that of an evaluator's loss as `eval_loss`; None where a row has no value.
+        metric of an evaluation, with an evaluator's loss as `eval_loss`; None where a row has no value.
     """
 
     task: str

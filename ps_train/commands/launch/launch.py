@@ -50,7 +50,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
     """
     try:
         cut = list(arguments).index("--") if "--" in arguments else len(arguments)
-        options, given = _parser().parse_known_args(arguments[:cut])
+        options, given = command_line().parse_known_args(arguments[:cut])
         return _run(options, [*given, *arguments[cut + 1 :]], console)
     except PsTrainError as error:
         console.error(error_line(error, VERBS["launch"].page))
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str], console: Console) -> int:
 
 def flags_of_job(arguments: Sequence[str]) -> list[str]:
     """Returns the flags of the job in a command line of this command; raises ConfigError if an option is wrong."""
-    options, given = _parser().parse_known_args(arguments)
+    options, given = command_line().parse_known_args(arguments)
     parse_hosts(options.hosts, options.port)
     return given
 
 
 def options() -> list[str]:
     """Returns the names of the options of this command."""
-    return _parser().option_names
+    return command_line().option_names
 
 
 def _run(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
@@ -143,7 +143,8 @@ def _environment(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train launch", description=__doc__)
     add = parser.add_argument
     add("--hosts", required=True, help="the cluster: [USER@]HOST[=ADDRESS]:ROLE[*COUNT],...; roles: ps, worker, chief")

@@ -33,10 +33,11 @@ def compare(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(_parser().parse_args(arguments), console), console, VERBS["compare"].page)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console, VERBS["compare"].page)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train compare", description=__doc__)
     parser.add_argument("first", metavar="A", help="SavedModel, or directory of numbered ones")
     parser.add_argument("second", metavar="B", help="the other one")

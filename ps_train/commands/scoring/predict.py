@@ -40,10 +40,11 @@ def predict(arguments: Sequence[str], console: Console) -> int:
       arguments: the command line without the program's name.
       console: receives the report and messages.
     """
-    return run_command(lambda: _run(_parser().parse_args(arguments), console), console, VERBS["predict"].page)
+    return run_command(lambda: _run(command_line().parse_args(arguments), console), console, VERBS["predict"].page)
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train predict", description=__doc__)
     parser.add_argument("--export_dir", required=True, metavar="DIR", help="SavedModel, or directory of numbered ones")
     add_data_flags(parser)

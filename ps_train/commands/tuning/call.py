@@ -67,7 +67,7 @@ def tune(
     quiet: bool = False,
     **given: Any,
 ) -> TuneResult:
-    """Searches for the best flags of a job; the same call goes on with a study that was interrupted.
+    """Searches for the best flags of a job; the same call continues an interrupted study.
 
     Args:
       model: a subclass of `ps_train.Model`, an instance of one, or "package.module:Class".

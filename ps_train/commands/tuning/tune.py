@@ -108,7 +108,8 @@ def default_directory(job: Job) -> str:
     return os.path.join("runs", f"{job.model.rpartition(':')[2].lower()}-tune")
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train tune", description=__doc__)
     add = parser.add_argument
     add("--objective", required=True, help="the metric of the test split that decides, or loss: the last training loss")
@@ -132,7 +133,7 @@ def _parser() -> CommandParser:
 
 
 def _run(arguments: Sequence[str], console: Console) -> int:
-    parser = _parser()
+    parser = command_line()
     cut = list(arguments).index("--") if "--" in arguments else len(arguments)
     _check_flags(list(arguments)[:cut], parser)
     given, rest = parser.parse_known_args(list(arguments)[:cut])

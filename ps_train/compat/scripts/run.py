@@ -38,7 +38,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
       console: receives messages.
     """
     try:
-        given = _parser().parse_args(arguments)
+        given = command_line().parse_args(arguments)
         if given.allow_public_ports:
             os.environ[ALLOW_VARIABLE] = "1"  # the tasks read it
         is_cluster = given.num_ps is not None or given.num_workers is not None or given.chief or given.evaluator
@@ -68,7 +68,8 @@ def main(arguments: Sequence[str], console: Console) -> int:
         return error.exit_code
 
 
-def _parser() -> CommandParser:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser("python -m ps_train run", description=__doc__)
     parser.add_argument("--num_ps", type=whole_number(0), help="number of ps (1 if a cluster is asked for)")
     parser.add_argument("--num_workers", type=whole_number(1), help="number of workers, the chief included (2)")

@@ -14,6 +14,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from ps_train.engine.run_directory.cut_checkpoints import EVENT_CUTS, steps_of_cuts
 from ps_train.engine.run_directory.lasting_checkpoints import LASTING
@@ -32,25 +33,69 @@ WARM_START_REPORT = "warm_start.txt"
 TRACKING = "tracking.json"
 """File with the ids of the run in experiment trackers."""
 
-RECORDS = (RUN_ID, GENERATIONS, LIST, EVENT_CUTS, LASTING, TRACKING)
-"""Small files that a chief on another machine continues with."""
+
+class RunFile(NamedTuple):
+    """A file or directory in a model directory.
+
+    Attributes:
+      name: its name, or a pattern of names.
+      about: its content, for the documents.
+      is_record: True for a small file that a chief on another machine goes on with.
+      is_of_run: True if it is moved with a run that is ignored.
+    """
+
+    name: str
+    about: str
+    is_record: bool = False
+    is_of_run: bool = True
+
+
+FILES = (
+    RunFile(
+        f"{NAME}-*",
+        "A checkpoint's `.index` and `.data-*`: whole variables under their own names.",
+    ),
+    RunFile(RUN_ID, "The run's id, by which a restarted chief knows its checkpoints and ps.", is_record=True),
+    RunFile(GENERATIONS, "Which checkpoints count after a recovery.", is_record=True),
+    RunFile(LIST, "TensorFlow's list of the checkpoints.", is_record=True),
+    RunFile(EVENT_CUTS, "Checkpoints at event times (`--save_event_secs`).", is_record=True),
+    RunFile(LASTING, "Checkpoints that stay for good (`--keep_every_hours`).", is_record=True),
+    RunFile(TRACKING, "The run's ids in experiment trackers.", is_record=True),
+    RunFile(
+        "result.json",
+        "Result of a finished run: `global_step`, `examples`, `loss`, `metrics`, `wall_secs`, `steps_per_sec`, "
+        "`examples_per_sec`, `update`, `cluster`, `save`, `health`, `skipped`, `dropped`; where they apply `slices`, "
+        "`batch_size`, `loss_scale`, `staleness`, `waiting`.",
+    ),
+    RunFile("report.html", "The status page as it was at the end."),
+    RunFile("events.out.tfevents.*", "Curves for TensorBoard."),
+    RunFile(EVAL_DIRECTORY, "The evaluator's curves, and `exports.json` about its exports."),
+    RunFile("eval_*", "An Estimator's evaluations by name."),
+    RunFile("graph.pbtxt", "The graph, where a hook of TensorFlow writes it."),
+    RunFile("plugins", "Traces of `--profile`."),
+    RunFile(DELTAS, "The run's chain of deltas (`--delta_every_secs`)."),
+    RunFile(WARM_START_REPORT, "What the run took of another training's checkpoint."),
+    RunFile("status.json", "State of the run, for the evaluator; touched every second.", is_of_run=False),
+    RunFile("lock.json", "The chief that writes here; removed at its end.", is_of_run=False),
+    RunFile("doctor.json", "Network speed to each ps, by `doctor`.", is_of_run=False),
+    RunFile("export", "Exported models, where `--export_dir` names this directory.", is_of_run=False),
+    RunFile("ignored-*", "What `--ignore_checkpoints` has moved away.", is_of_run=False),
+)
+"""What a run leaves in its model directory.  The rest is the user's."""
+
+RECORDS = tuple(file.name for file in FILES if file.is_record)
+"""Small files that a chief on another machine goes on with."""
 
 NEEDED_STEPS: Sequence[Callable[[str], Collection[int]]] = (steps_of_cuts,)
 """Each returns steps in a model directory whose checkpoints are needed though they are not the newest."""
 
-_OF_RUN = (
-    *(*RECORDS, f"{NAME}-*", "graph.pbtxt", "events.out.tfevents.*", EVAL_DIRECTORY, "eval_*"),
-    *("result.json", "report.html", "plugins", DELTAS, WARM_START_REPORT),
-)
-"""Names of the files and directories that belong to a run.
-
-`status.json` names its process, the lock too; `export` holds models that may be served; the rest is the user's.
-"""
-
 
 def is_of_run(name: str) -> bool:
-    """Returns True for the name of a file or directory that belongs to a run."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_RUN)
+    """Returns True for the name of a file or directory that belongs to a run.
+
+    `status.json` and the lock name their process, and `export` holds models that may be served.
+    """
+    return any(file.is_of_run and fnmatch.fnmatchcase(name, file.name) for file in FILES)
 
 
 def link_or_copy(source: str, target: str) -> None:

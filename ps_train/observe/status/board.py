@@ -1,4 +1,4 @@
-"""The board: the present state of a job in the chief, as help: reference#status-api describes it.
+"""The board: the present state of a job in the chief, as `status_json.py` describes it.
 
     board = Board(job, cluster, recorder, "/models/run1", displays)
     board.planned(plan)                             # before the first step
@@ -35,6 +35,7 @@ from ps_train.observe.progress.eval_events import EvalLog
 from ps_train.observe.status.display import Displays
 from ps_train.observe.status.health import LOSS_RISE, findings, warning
 from ps_train.observe.status.measured_network import read_network
+from ps_train.observe.status.status_json import VERSION
 from ps_train.observe.status.tasks import WAITING_FOR, TaskBoard
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,6 @@ class History:
         with self._lock:
             return list(self._points)
 
-
-VERSION = 1
-"""Version of the JSON; see help: reference#status-api."""
 
 _STATES: dict[str, str] = {
     "absent": "starting",

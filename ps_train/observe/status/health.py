@@ -2,7 +2,7 @@
 
     findings(status, job)  # in the order of RULES
 
-A rule looks at the status that the page shows, so whatever warns can be seen there.  help: watch#health
+A rule looks at the status that the page shows, so whatever warns can be seen there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class HealthRule:
     Attributes:
       name: name of the limit in --health_limits.
       title: words for people.
-      unit: share, secs, ratio or steps.
+      meaning: what is measured, and in which jobs, for the documents.
+      unit: share, secs or ratio.
       limit: the largest value that is well.
       measure: returns the values of a status.
       advice: returns an action for a value over its limit.
@@ -48,6 +49,7 @@ class HealthRule:
 
     name: str
     title: str
+    meaning: str
     unit: str
     limit: float
     measure: Callable[[Status, Job], Iterable[Measured]]
@@ -260,6 +262,8 @@ RULES = (
     HealthRule(
         "sync_share",
         "share of synchronisation",
+        "Part of a step in pull, push, wait and update; median of the workers.  Not for a model below 1 MiB with steps "
+        "below 10 ms.",
         "share",
         SYNC_SHARE,
         _parts(*SYNC_PARTS),
@@ -270,6 +274,7 @@ RULES = (
     HealthRule(
         "device_secs",
         "transfer to the device",
+        "Time of copies to a GPU in a step.",
         "secs",
         0.005,
         _device_transfer,
@@ -279,6 +284,7 @@ RULES = (
     HealthRule(
         "conflict_rate",
         "updates in conflict",
+        "Share of updates that met newer values than they were computed from.  Not with fewer than 4 workers.",
         "share",
         0.95,
         _staleness("conflict_rate"),
@@ -289,6 +295,7 @@ RULES = (
     HealthRule(
         "staleness",
         "95th percentile of staleness per other worker",
+        "95th percentile of staleness, divided by the number of other workers.",
         "ratio",
         3.0,
         _staleness_per_worker,
@@ -298,6 +305,7 @@ RULES = (
     HealthRule(
         LOSS_RISE,
         "rise of the loss while gradients are stale",
+        "Rise of the loss above its lowest, under async and bounded with a mean staleness above 0.5.",
         "share",
         0.1,
         _loss_rise,
@@ -305,17 +313,59 @@ RULES = (
         "troubleshoot#the-loss-explodes",
     ),
     HealthRule(
-        "input_share", "waiting for input", "share", 0.1, _parts("input"), advice.input, "troubleshoot#it-is-slow"
+        "input_share",
+        "waiting for input",
+        "Part of a step spent waiting for the next batch; median of the workers.",
+        "share",
+        0.1,
+        _parts("input"),
+        advice.input,
+        "troubleshoot#it-is-slow",
     ),
-    HealthRule("ps_cpu", "CPU of a ps", "share", 0.9, _ps_cpu, advice.ps_cpu, "speed#how-many-ps"),
-    HealthRule("ps_network", "network of a ps", "share", 0.8, _ps_network, advice.ps_network, "speed#compression"),
     HealthRule(
-        "balance", "largest part of the plan over the mean", "ratio", 1.5, _balance, advice.balance, "speed#how-many-ps"
+        "ps_cpu",
+        "CPU of a ps",
+        "Cores in use by a ps, divided by its cores.  Not with --ps_on_workers.",
+        "share",
+        0.9,
+        _ps_cpu,
+        advice.ps_cpu,
+        "speed#how-many-ps",
     ),
-    HealthRule("ps_memory", "memory of a ps", "share", 0.85, _ps_memory, advice.ps_memory, "speed#memory-of-the-ps"),
+    HealthRule(
+        "ps_network",
+        "network of a ps",
+        "Traffic of a ps in its busier direction, divided by what the doctor has measured.",
+        "share",
+        0.8,
+        _ps_network,
+        advice.ps_network,
+        "speed#compression",
+    ),
+    HealthRule(
+        "balance",
+        "largest part of the plan over the mean",
+        "Bytes on the fullest ps, divided by the average.  Not with --ps_weights.",
+        "ratio",
+        1.5,
+        _balance,
+        advice.balance,
+        "speed#how-many-ps",
+    ),
+    HealthRule(
+        "ps_memory",
+        "memory of a ps",
+        "Memory of a ps, divided by its limit.",
+        "share",
+        0.85,
+        _ps_memory,
+        advice.ps_memory,
+        "speed#memory-of-the-ps",
+    ),
     HealthRule(
         "skipped",
         "skipped gradients",
+        "Share of gradients that were not finite.",
         "share",
         0.01,
         _lost_gradients("skipped"),
@@ -323,11 +373,19 @@ RULES = (
         "troubleshoot#the-loss-explodes",
     ),
     HealthRule(
-        "dropped", "dropped gradients", "share", 0.05, _lost_gradients("dropped"), advice.dropped, "concepts#staleness"
+        "dropped",
+        "dropped gradients",
+        "Share of gradients that came too late.",
+        "share",
+        0.05,
+        _lost_gradients("dropped"),
+        advice.dropped,
+        "concepts#staleness",
     ),
     HealthRule(
         "unsaved_secs",
         "time since the last checkpoint",
+        "Time since the last checkpoint: the work that a fault would cost.",
         "secs",
         900.0,
         _secs_at_risk,
@@ -335,11 +393,19 @@ RULES = (
         "checkpoints#save",
     ),
     HealthRule(
-        "hold_share", "time that checkpoints hold pushes", "share", 0.05, _hold_share, advice.holds, "checkpoints#save"
+        "hold_share",
+        "time that checkpoints hold pushes",
+        "Share of the time in which checkpoints hold pushes.",
+        "share",
+        0.05,
+        _hold_share,
+        advice.holds,
+        "checkpoints#save",
     ),
     HealthRule(
         "slow_worker",
         "step of a worker over the median",
+        "Step of a worker without its waiting, divided by the step of the usual worker.",
         "ratio",
         1.5,
         _slow_workers,
@@ -347,7 +413,14 @@ RULES = (
         "troubleshoot#it-is-slow",
     ),
     HealthRule(
-        "lag_growth", "arriving data over data read", "ratio", 1.1, _lag_growth, advice.lag, "data#data-without-an-end"
+        "lag_growth",
+        "arriving data over data read",
+        "Arriving data divided by data read, in the last minute.  At most 1 if the rest is read within 10 s.",
+        "ratio",
+        1.1,
+        _lag_growth,
+        advice.lag,
+        "data#data-without-an-end",
     ),
 )
 """The rules, in the order in which they are shown."""

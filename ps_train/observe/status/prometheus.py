@@ -42,26 +42,44 @@ _TASK_VALUES = {
 
 _OF_A_PS = ("variable_bytes",)
 
+_SECTIONS = {
+    "job_info": "The job; always 1.",
+    "state": "1 for the present state of the job.",
+    "metric": "Newest metrics of an evaluation.",
+    "slice_metric": "Newest metrics of the examples with a value of a field.",
+    "task_state": "1 for the present state of a task.",
+    "step_part_seconds": "Parts of the newest traced step of a worker.",
+    "health_warning": "1 where a rule of health warns.",
+}
+"""Those with labels of their own."""
+
+
+def described(displays: Displays) -> dict[str, str]:
+    """Returns the names, after `ps_train_`, of all that a job may show, and their descriptions."""
+    gauges = {gauge.metric: gauge.help for gauge in (*_GAUGES, *displays.every("gauges")) if gauge.metric}
+    return {**gauges, **dict(_TASK_VALUES.values()), **_SECTIONS}
+
 
 def text(status: Mapping[str, Any], displays: Displays) -> str:
     """Returns the content of /metrics for a status as `Board.status` gives it, with what features show."""
     lines: list[str] = []
-    for name, kind, help, samples in _families(status, displays):
+    help_of = described(displays)
+    for name, samples in _families(status, displays):
         shown = [f"ps_train_{name}{_labels(labels)} {float(value)!r}" for labels, value in samples if value is not None]
         if shown:
-            lines += [f"# HELP ps_train_{name} {help}", f"# TYPE ps_train_{name} {kind}", *shown]
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP ps_train_{name} {help_of[name]}", f"# TYPE ps_train_{name} {kind}", *shown]
     return "\n".join(lines) + "\n"
 
 
-def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, str, str, list[Sample]]]:
+def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, list[Sample]]]:
     job = status["job"]
     info = {"model": job["model"], "update": job["update"], "version": job["ps_train"]}
-    yield "job_info", "gauge", "The job; always 1.", [(info, 1)]
-    yield "state", "gauge", "1 for the present state of the job.", [({"state": status["state"]}, 1)]
+    yield "job_info", [(info, 1)]
+    yield "state", [({"state": status["state"]}, 1)]
     for gauge in (*_GAUGES, *displays.every("gauges")):
         if gauge.metric and (value := gauge.of(status)) is not None:
-            kind = "counter" if gauge.metric.endswith("_total") else "gauge"
-            yield gauge.metric, kind, gauge.help, [*gauge.samples(value)]
+            yield gauge.metric, [*gauge.samples(value)]
     metrics: list[Sample] = [({"name": name}, value) for name, value in status["metrics"].items()]
     slices = status["slices"] or {"field": "", "rows": []}
     of_slices: list[Sample] = [
@@ -69,33 +87,33 @@ def _families(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[s
         for row in slices["rows"]
         for name, number in row["metrics"].items()
     ]
-    yield "metric", "gauge", "Newest metrics of an evaluation.", metrics
-    yield "slice_metric", "gauge", "Newest metrics of the examples with a value of a field.", of_slices
+    yield "metric", metrics
+    yield "slice_metric", of_slices
     yield from _families_of_tasks(status, displays)
 
 
-def _families_of_tasks(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, str, str, list[Sample]]]:
+def _families_of_tasks(status: Mapping[str, Any], displays: Displays) -> Iterable[tuple[str, list[Sample]]]:
     tasks = [*status["ps"], *status["workers"]]
     in_workers = {gauge.of(worker) for gauge in displays.every("processes") for worker in status["workers"]}
     up = [({"task": task["task"], "state": task["state"]}, 1) for task in tasks]
-    yield "task_state", "gauge", "1 for the present state of a task.", list(up)
-    for key, (name, help) in _TASK_VALUES.items():
+    yield "task_state", list(up)
+    for key, (name, _) in _TASK_VALUES.items():
         # A process of two tasks is counted once.
         shown = tasks if key in _OF_A_PS else [task for task in tasks if task["task"] not in in_workers]
-        yield name, "gauge", help, [({"task": task["task"]}, task.get(key)) for task in shown]
+        yield name, [({"task": task["task"]}, task.get(key)) for task in shown]
     parts: list[Sample] = [
         ({"task": task, "part": part}, secs)
         for task, found in status["step_time"].items()
         for part, secs in found.items()
         if part not in ("step", "secs", "transfer")
     ]
-    yield "step_part_seconds", "gauge", "Parts of the newest traced step of a worker.", parts
+    yield "step_part_seconds", parts
     rules: list[Sample] = [
         ({"rule": found["rule"], "task": found["task"]}, 1 if found["state"] == "warn" else 0)
         for found in status["health"]
         if found["state"] != "unknown"
     ]
-    yield "health_warning", "gauge", "1 where a rule of health warns.", rules
+    yield "health_warning", rules
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -95,7 +95,7 @@ class Served:
     Attributes:
       features: as those of `Exported`.
       outputs: names of the outputs.
-      hash: that of the present content, which the next delta leads from.
+      hash: the hash of the present content, from which the next delta leads.
       global_step: the step of the present values; -1 if it is not known.
       problem: the error for which the newest delta is not used; None if there is none.
     """

@@ -343,6 +343,7 @@ def test_help_shows_every_flag_with_its_default():
     text = flags.help_text(full=True)
     for field in [*job_fields(Task), *job_fields(Job)]:
         assert f"--{field.name}:" in text
+    assert "[60.0] -> checkpoints#save\n" in text and "->" not in flags.help_text(full=False)
     assert "[2000]" in text
     assert "--flagfile" in text
     assert ", ".join(OPTIMIZERS) in text
