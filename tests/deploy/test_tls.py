@@ -18,7 +18,7 @@ from tests.support.machine import tls_probe
 from tests.support.machine.fork_server import ROOT
 from tests.support.machine.net_hosts import NetHosts, missing, net_hosts, wait_for_port
 from tests.support.machine.processes import Process, Processes, eventually
-from tests.support.models.small import small
+from tests.support.models import small
 
 WHY_NOT = missing("stunnel", "openssl", "tcpdump", "nft", "ss")
 pytestmark = [

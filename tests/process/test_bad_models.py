@@ -70,7 +70,7 @@ def test_values_that_are_not_finite_are_named_before_the_loss_is_not_finite_eith
 def test_labels_that_a_binary_cross_entropy_cannot_use_are_warned_of_and_train(processes: Processes) -> None:
     run = processes.run(MODELS + "Signs", f"--model_dir={processes.directory}/m", "--max_steps=20", "--num_workers=1")
     assert run.wait(90) == 0, run.output
-    assert "gets labels from -1 to 1 and needs 0 to 1" in run.output and "bad_models.py, line " in run.output
+    assert "gets labels from -1 to 1 and needs 0 to 1" in run.output and "bad.py, line " in run.output
 
 
 @pytest.mark.usual(1)

@@ -112,7 +112,7 @@ def rule(name: str, title: str, state: str, value: float | None, limit: float, u
     """Returns a rule's judgement; more: the advice and the task."""
     advice, task = (*more, "", "")[:2]
     shown = {"rule": name, "task": task, "title": title, "state": state, "value": value, "limit": limit, "unit": unit}
-    return {**shown, "text": f"{title} is {state}", "advice": advice}
+    return {**shown, "text": f"{title} is {state}", "advice": advice, "page": "watch#health"}
 
 
 def sample_history(points: int = 100, workers: int = 2, update: str = "async") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.models.small import small
+from tests.support.models import small
 
 _SECS = 0.006
 
