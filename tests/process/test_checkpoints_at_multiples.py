@@ -21,7 +21,7 @@ COUNTING = (
 @pytest.mark.parametrize(
     "update",
     [
-        "--update=async",
+        long("--update=async"),
         long("--update=bounded --max_steps_ahead=0"),
         long("--update=sync"),
         long("--update=async --sharding=dynamic"),

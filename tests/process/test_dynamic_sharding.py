@@ -97,7 +97,7 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
 @pytest.mark.timeout(3 * PATIENCE_SECS)
 @pytest.mark.parametrize(
     "seed, num_ps, update",
-    [(1, 2, "async"), *(long(seed, 2, ("async", "sync")[seed % 2]) for seed in asked_seeds(1))],
+    [long(1, 2, "async"), *(long(seed, 2, ("async", "sync")[seed % 2]) for seed in asked_seeds(1))],
 )
 def test_every_row_of_parquet_files_is_used_once_although_workers_are_killed(
     processes: Processes, seed: int, num_ps: int, update: str

@@ -24,6 +24,7 @@ def pid_of(launcher: Process, job_name: str, index: int) -> int:
     raise AssertionError(f"no {job_name}:{index} among the children")
 
 
+@pytest.mark.long
 def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_all_its_steps(
     processes: Processes,
 ) -> None:
