@@ -30,8 +30,8 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
 ) -> None:
     model_dir = processes.directory / "model"
     run = processes.run(
-        RESTART, "--model=tests.support.models.small:SlowCounting", "--max_steps=250", "--log_secs=0.1", "--save_steps=50",
-        "--shuffle_buffer=0", "--heartbeat_timeout_secs=3", f"--model_dir={model_dir}",
+        RESTART, "--model=tests.support.models.small:SlowCounting", "--max_steps=250", "--log_secs=0.1",
+        "--save_steps=50", "--shuffle_buffer=0", "--heartbeat_timeout_secs=3", f"--model_dir={model_dir}",
     )  # fmt: skip
     run.wait_for("step ")
     os.kill(pid_of(run, "worker", 1), 35)  # a real-time signal, which has no name
