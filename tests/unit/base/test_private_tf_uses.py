@@ -31,7 +31,6 @@ def classes_in(sources: dict[str, str]) -> dict[str, ast.ClassDef]:
     return {node.name: node for tree in trees for node in tree if isinstance(node, ast.ClassDef)}
 
 
-@functools.cache
 def defined_in(tree: ast.AST) -> set[str]:
     """All names that a source or class defines: functions, variables, and attributes of `self`."""
     found = set()
@@ -84,8 +83,8 @@ def foreign_names(source: str, classes: dict[str, ast.ClassDef]) -> list[str]:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             modules = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
             found += [(node.lineno, name) for name in modules if name.startswith(("tensorflow.python", "keras.src"))]
-        if isinstance(node, ast.Attribute) and node.attr in ("python", "__internal__"):
-            found += [(node.lineno, text) for text in [ast.unparse(node)] if text in ("tf.python", "tf.__internal__")]
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("tf.python", "tf.__internal__"):
+            found.append((node.lineno, ast.unparse(node)))
         if isinstance(node, ast.ClassDef):  # a name that the package defines and does not use is used by TensorFlow
             unused = {name for name in members_of(node) - used if is_private(name)}
             found += [(node.lineno, name) for name in unused - private_tf.OVERRIDDEN.keys()]
