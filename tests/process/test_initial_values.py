@@ -36,7 +36,7 @@ class Net(ps_train.Model):
         return tf.reduce_mean((outputs - labels) ** 2)
 """
 GIVEN = np.arange(1200, dtype=np.float32).reshape(600, 2) / 1200
-FLAGS = ("--num_ps=2", "--num_workers=2", "--model=net:Net", "--model_dir=new", "--optimizer=sgd")
+FLAGS = ("--num_ps=2", "--num_workers=1", "--model=net:Net", "--model_dir=new", "--optimizer=sgd")
 
 
 def write_old(directory: pathlib.Path, values: list[float]) -> None:
@@ -59,7 +59,7 @@ def test_a_job_begins_with_given_rows_and_another_checkpoint_and_resumes_with_it
     assert any("Tensor v is not found in old/model.ckpt checkpoint" in line for line in wrong.lines), wrong.output
     assert not (directory / "new/checkpoint").exists()
 
-    first = processes.run(*FLAGS, "--max_steps=2", "--learning_rate=0.001")
+    first = processes.run(*FLAGS, "--num_workers=2", "--max_steps=2", "--learning_rate=0.001")
     assert first.wait(90) == 0, first.output
     assert value(0, "w").tolist() == [5.0, -3.0]
     assert np.array_equal(value(0, "t")[positions_of(np.arange(600), 600)], GIVEN)

@@ -120,6 +120,7 @@ def test_sigterm_saves_a_checkpoint_and_ends_all(launch: Launch, processes: Proc
     eventually(lambda: is_empty(run), 10, "the end of all processes")
 
 
+@pytest.mark.long
 def test_a_killed_launcher_leaves_nothing_behind(launch: Launch) -> None:
     run = launch(*ENDLESS)
     run.wait_for("step ", 90)

@@ -22,7 +22,7 @@ def cluster_of(processes: Processes, update: str, *flags: str, workers: int = 2)
     cluster = TestCluster(
         processes, 1, workers, f"--update={update}", "--log_secs=0.2", "--heartbeat_timeout_secs=2", *flags
     )
-    cluster.flags.append("--model=tests.support.models.small:Linear")
+    cluster.flags.append("--model=tests.support.models.small:Paced")
     return cluster
 
 

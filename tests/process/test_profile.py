@@ -60,7 +60,7 @@ def uncertainty_in(output: str) -> float:
 @pytest.mark.parametrize(("num_ps", "update"), [(2, "sync"), pytest.param(1, "async", marks=pytest.mark.long)], ids=str)
 def test_all_tasks_are_in_one_trace_and_the_sums_agree_with_the_measured_step(profiled, num_ps, update, tmp_path):
     timed = ("--model=tests.support.models.small:Timed", f"--model_arg=directory={tmp_path}", "--steps_per_run=1")
-    cluster, (chief, worker) = profiled("40:30", num_ps, f"--update={update}", "--max_steps=400", *timed)
+    cluster, (chief, worker) = profiled("40:30", num_ps, f"--update={update}", "--max_steps=120", *timed)
     assert (chief.wait(200), worker.wait(60)) == (0, 0)
     events, table = trace_of(cluster, 40), table_in(chief.output)
     assert {e["process"] for e in events} == {*TASKS} | {f"ps:{index}" for index in range(num_ps)}

@@ -13,7 +13,7 @@ from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.machine.processes import Process, Processes
 
-STEPS = 500
+STEPS = 250
 ADDING = ("--model=tests.support.models.small:Adding", "--batch_size=32", "--shuffle_buffer=0", "--log_secs=0.1")
 
 
@@ -44,8 +44,8 @@ def values(processes: Processes, name: str) -> dict[str, np.ndarray]:
 def test_a_worker_that_is_killed_comes_back_as_ps_and_worker_and_the_numbers_are_exact(
     processes: Processes, victim: int, update: str
 ) -> None:
-    flags = [f"--update={update}", f"--max_steps={STEPS}", "--save_steps=100", "--max_restarts=1", *ADDING]
-    process = train(processes, "model", "--ps_on_workers", *flags, f"--inject_fault=kill:worker:{victim}@180")
+    flags = [f"--update={update}", f"--max_steps={STEPS}", "--save_steps=50", "--max_restarts=1", *ADDING]
+    process = train(processes, "model", "--ps_on_workers", *flags, f"--inject_fault=kill:worker:{victim}@90")
     assert re.search(r"worker:\d was killed|signal 9", process.output), process.output
     assert re.search(rf"ps:{victim} restarted; restored step (\d+)", process.output), process.output
     result = json.loads((processes.directory / "model" / "result.json").read_text())

@@ -31,7 +31,7 @@ MODELS = [
 @pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 def test_a_recipe_trains(processes: Processes, kind: type) -> None:
     run = processes.run(
-        f"--model=examples.recipes:{kind.__name__}", "--max_steps=1500", "--num_workers=1", "--model_dir=m"
+        f"--model=examples.recipes:{kind.__name__}", "--max_steps=800", "--num_workers=1", "--model_dir=m"
     )
     assert run.wait(100) == 0, run.output
     metrics = json.loads((processes.directory / "m" / "result.json").read_text())["metrics"]
@@ -41,7 +41,7 @@ def test_a_recipe_trains(processes: Processes, kind: type) -> None:
     if kind is recipes.OwnHook:
         assert len([line for line in run.lines if line.startswith("greatest error ")]) >= 1
     if kind is recipes.BatchNorm:
-        mean = tf.train.load_checkpoint(str(processes.directory / "m" / "model.ckpt-1500")).get_tensor("variance")
+        mean = tf.train.load_checkpoint(str(processes.directory / "m" / "model.ckpt-800")).get_tensor("variance")
         assert abs(mean - 1.0).max() > 0.1  # the moving average has left its initial value
 
 
@@ -94,7 +94,7 @@ def test_a_recipe_with_several_tasks_predicts_each_of_them_from_its_export(proce
 def test_an_exported_model_is_neutral_to_the_position_whose_bias_it_has_learned(processes: Processes) -> None:
     run = processes.run(
         "--model=tests.support.models.small:Positioned", "--num_ps=1", "--num_workers=2", "--batch_size=256",
-        "--max_steps=1500", "--model_dir=m", "--export_dir=export",
+        "--max_steps=800", "--model_dir=m", "--export_dir=export",
     )  # fmt: skip
     assert run.wait(200) == 0, run.output
     x = np.linspace(-2, 2, 5).astype(np.float32)
@@ -105,5 +105,5 @@ def test_an_exported_model_is_neutral_to_the_position_whose_bias_it_has_learned(
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
     np.testing.assert_allclose(found[0], 2 * x + 1, atol=0.3)  # that of the first position
-    biases = tf.train.load_checkpoint(str(processes.directory / "m" / "model.ckpt-1500")).get_tensor("position_bias")
+    biases = tf.train.load_checkpoint(str(processes.directory / "m" / "model.ckpt-800")).get_tensor("position_bias")
     np.testing.assert_allclose(biases, [-1, -2, -3, -4], atol=0.4)

@@ -15,7 +15,7 @@ from ps_train.engine.checkpoint.files import checkpoints_in
 from tests.support.long import long
 from tests.support.machine.processes import Process, Processes, TestCluster, eventually
 
-MAX_STEPS = 700
+MAX_STEPS = 400
 COUNTING = (f"--max_steps={MAX_STEPS}", "--model=tests.support.models.small:Counting", "--batch_size=1")
 AT_THAT_MOMENT = 4
 """Asynchronous updates that had reached one ps and not the other."""
@@ -30,7 +30,7 @@ class Disturbed:
     """A job of 2 ps and 2 workers that was run to its end, with one ps killed and started again on the way."""
 
     def __init__(self, processes: Processes, victim: int, *flags: str) -> None:
-        self.cluster = TestCluster(processes, 2, 2, "--log_secs=0.1", "--shuffle_buffer=0", "--save_steps=150", *flags)
+        self.cluster = TestCluster(processes, 2, 2, "--log_secs=0.1", "--shuffle_buffer=0", "--save_steps=100", *flags)
         servers, self.workers = self.cluster.start_all()
         eventually(self.is_stopped_after_a_checkpoint, 60, "the second checkpoint")
         servers[victim].send(signal.SIGKILL)

@@ -121,11 +121,11 @@ def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is
     processes: Processes,
 ) -> None:
     cluster = TestCluster(
-        processes, 1, 2, "--model=tests.support.models.small:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=25"
+        processes, 1, 2, "--model=tests.support.models.small:SlowToBuild", "--max_steps=20", "--startup_timeout_secs=15"
     )
     ps = cluster.start("ps", 0)
     ps.wait_for("serves")
-    workers = [cluster.start("worker", index, env={"BUILD_SECS": "36"} if index == 0 else {}) for index in range(2)]
+    workers = [cluster.start("worker", index, env={"BUILD_SECS": "24"} if index == 0 else {}) for index in range(2)]
     for process in (*workers, ps):
         assert process.wait(200) == 0, process.output
     assert "lost" not in ps.output
@@ -160,7 +160,7 @@ def test_tf_config_describes_a_process(processes: Processes) -> None:
         task = {"type": kind, "index": index}
         return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})}
 
-    flags = ["--max_steps=200", "--num_workers=2", f"--model_dir={processes.directory}/m"]
+    flags = ["--max_steps=50", "--num_workers=2", f"--model_dir={processes.directory}/m"]
     everybody = [processes.run(*flags, env=config(*task)) for task in (("ps", 0), ("master", 0), ("worker", 1))]
     assert [process.wait(60) for process in everybody] == [0, 0, 0], everybody[1].output
 

@@ -53,7 +53,7 @@ def show_report(browser: Any, model_dir: pathlib.Path) -> None:
     browser.get((model_dir / "report.html").as_uri())
 
 
-@pytest.mark.parametrize("mode", ["async", long("sync"), long("bounded")])
+@pytest.mark.parametrize("mode", [long("async"), long("sync"), long("bounded")])
 def test_the_page_shows_a_live_job_and_the_report_its_end(processes: Processes, browser: Any, mode: str) -> None:
     flags, chart = MODES[mode]
     model_dir = processes.directory / "model"

@@ -131,16 +131,16 @@ def test_input_that_ends_early_on_one_worker_does_not_end_the_job(processes: Pro
 
 
 def test_a_named_chief_trains_and_an_evaluator_scores_the_last_checkpoint(processes: Processes) -> None:
-    cluster = TestCluster(processes, 1, 2, "--max_steps=400")
+    cluster = TestCluster(processes, 1, 2, "--max_steps=100")
     chief_host = cluster.worker_hosts.pop()
     cluster.flags += [f"--worker_hosts={cluster.worker_hosts[0]}", f"--chief_hosts={chief_host}"]
     flags = [f"--model_dir={cluster.model_dir}"]
-    evaluator = processes.run("--job_name=evaluator", "--max_steps=400", *flags)
+    evaluator = processes.run("--job_name=evaluator", "--max_steps=100", *flags)
     ps, worker = cluster.start("ps", 0), cluster.start("worker", 0)
     chief = processes.run(*cluster.flags, "--job_name=chief", *flags)
     assert [process.wait(60) for process in (chief, worker, ps, evaluator)] == [0, 0, 0, 0], chief.output
     accuracy = result_of(cluster.model_dir)["metrics"]["accuracy"]
-    assert f"evaluation at step 400: accuracy {accuracy:.4f}" in evaluator.output
+    assert f"evaluation at step 100: accuracy {accuracy:.4f}" in evaluator.output
 
 
 @pytest.mark.long

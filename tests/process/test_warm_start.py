@@ -53,8 +53,8 @@ def test_a_job_begins_with_another_trainings_values(processes: Processes) -> Non
     first = processes.run(*FLAGS, "--model_dir=day1", "--max_steps=20")
     assert first.wait(120) == 0, first.output
 
-    day2 = (*FLAGS, "--model_arg=rows=400", "--model_arg=name=members", "--model_dir=day2", "--max_steps=25")
-    day2 += ("--warm_start=day1", "--warm_start_map=names.map", "--warm_start_step=keep")
+    day2 = (*FLAGS, "--num_ps=1", "--model_arg=rows=400", "--model_arg=name=members", "--model_dir=day2")
+    day2 += ("--max_steps=25", "--warm_start=day1", "--warm_start_map=names.map", "--warm_start_step=keep")
     dry = processes.run(*day2, "--dry_run")
     assert dry.wait(60) == 0, dry.output
     assert any("remapped  members" in line and "300 of 400" in line for line in dry.lines), dry.output

@@ -29,6 +29,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from typing import IO
@@ -160,6 +161,7 @@ def main() -> None:
     gc_control.disable()
     import_tensorflow(verbose=False)
     from ps_train.commands.launch import local  # noqa: F401
+    from ps_train.training.tasks import evaluator, ps, worker  # noqa: F401
 
     gc_control.freeze()
     requests = socket.socket(fileno=int(os.environ.pop(_FD)))
@@ -251,6 +253,7 @@ def _live(request: dict, output: int, others: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    tempfile.tempdir = None  # TMPDIR may be another one
     script = request["script"]
     sys.argv = [script or sys.modules["ps_train.__main__"].__file__ or "", *request["arguments"]]
     sys.path[0] = os.path.dirname(script) if script else request["cwd"]

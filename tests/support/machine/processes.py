@@ -19,7 +19,7 @@ from tests.support.machine.fork_server import MARK, ROOT, Copy, ForkServer
 from tests.support.machine.ports import free_ports
 from tests.support.machine.proc import command_of, marked
 
-_READ_LATE = {"TF_CONFIG"}
+_READ_LATE = {"TF_CONFIG", "TMPDIR", "BUILD_SECS"}
 """Environment variables with which a copy of a process that has imported TensorFlow does what a new one does."""
 
 
@@ -115,7 +115,7 @@ class Processes:
 
         host: a process whose namespaces it gets; not together with `new`, or with an `env` that a new process needs.
         """
-        if new or not sys.platform.startswith("linux") or (env or {}).keys() - _READ_LATE:
+        if new or _needs_new(env):
             return self.command([sys.executable, "-m", "ps_train", *arguments], cwd, env)
         environment = _environment(env)
         return self._add(
@@ -126,7 +126,7 @@ class Processes:
 
     def script(self, path: str | pathlib.Path, *arguments: str, env: dict[str, str] | None = None) -> Process:
         """A Python script with these arguments, in a process that has imported TensorFlow without Keras."""
-        if not sys.platform.startswith("linux") or (env or {}).keys() - _READ_LATE:
+        if _needs_new(env):
             return self.command([sys.executable, str(path), *arguments], env=env)
         environment = _environment(env)
 
@@ -171,6 +171,12 @@ class Processes:
             for pid in process.descendants():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def _needs_new(changes: dict[str, str] | None) -> bool:
+    """Whether a copy of a process that has imported TensorFlow would do other things in this environment."""
+    changed = {name for name, value in (changes or {}).items() if os.environ.get(name) != value}
+    return not sys.platform.startswith("linux") or bool(changed - _READ_LATE)
 
 
 def _environment(changes: dict[str, str] | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 import uuid
 
 import pytest
@@ -33,6 +34,27 @@ def test_an_unknown_file_system_is_refused() -> None:
     assert missing_package("memory") == ""
     with pytest.raises(ConfigError, match="nosuch://a cannot be reached: no package"):
         remote_files.file_system_of("nosuch://a")
+
+
+@pytest.mark.parametrize(("scheme", "command"), [("s3", "[s3]"), ("gs", "[gs]"), ("hdfs", "pip install fsspec")])
+def test_a_missing_package_is_named_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, command: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    assert missing_package(scheme).startswith(f"{scheme}:// needs fsspec: pip install ")
+    assert command in missing_package(scheme)
+
+
+@pytest.mark.parametrize(("scheme", "advice"), [("s3", "[s3]"), ("hdfs", "Install x")])
+def test_a_missing_package_of_fsspec_is_named_by_it_or_by_its_extra(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, advice: str
+) -> None:
+    def absent(scheme: str) -> None:
+        raise ImportError("Install x.")
+
+    monkeypatch.setattr("fsspec.get_filesystem_class", absent)
+    found = missing_package(scheme)
+    assert found.startswith(f"{scheme}:// needs a package: ") and advice in found and not found.endswith(".")
 
 
 class NoCredentialsError(Exception):

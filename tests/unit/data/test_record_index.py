@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import struct
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ps_train.base.errors import DataError
 from ps_train.data.file_names import INDEX_SUFFIX
 from ps_train.data.record_index import index_of, parse, scan
-from tests.support.machine.processes import eventually
+from tests.support.machine.processes import eventually, make_processes
 
 
 def content_of(lengths: list[int]) -> bytes:
@@ -66,8 +67,11 @@ def test_an_index_is_kept_and_read_again(file: pathlib.Path, tmp_path: pathlib.P
     kept.write_bytes(scan(str(file)).content(status.st_size, status.st_mtime_ns).replace(b"\x03", b"\x04", 1))
     (tmp_path / "link").symlink_to(file)
     assert index_of(f"{tmp_path}/link").count == 3, "of this process's memory"
-    program = f"from ps_train.data.record_index import index_of; print(index_of({str(file)!r}).count)"
-    assert subprocess.check_output([sys.executable, "-c", program]) == b"4\n", "a new process reads the kept index"
+    program = tmp_path / "program.py"
+    program.write_text(f"from ps_train.data.record_index import index_of; print(index_of({str(file)!r}).count)")
+    with contextlib.closing(make_processes(tmp_path)) as made:
+        run = next(made).script(program)
+        assert run.wait() == 0 and run.lines == ["4"], "another process reads the kept index"
 
 
 def test_a_changed_file_gets_a_new_index(file: pathlib.Path) -> None:

@@ -135,7 +135,7 @@ def check_equal(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-@pytest.mark.parametrize("update", ["async", "sync"])
+@pytest.mark.parametrize("update", ["async", long("sync")])
 def test_the_training_of_every_optimizer_goes_on_in_tensorflow_and_back_equal_to_the_bit(
     tmp_path: pathlib.Path, control_flow: None, update: str
 ) -> None:
@@ -175,7 +175,7 @@ FORMER = {
 """Names that were given to powers of beta in conditions, to the ps and the optimizer, by number of ps and update."""
 
 
-@pytest.mark.parametrize("num_ps, update", FORMER, ids=str)
+@pytest.mark.parametrize("num_ps, update", [long(1, "async"), (2, "async"), (2, "sync")])
 def test_checkpoints_with_names_of_conditions_restore(tmp_path: pathlib.Path, num_ps: int, update: str) -> None:
     """As they were written before names were independent of the place of an update."""
     program = program_of(two_adams)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -67,6 +68,7 @@ def test_the_gradients_of_the_first_step_are_tensorflows_to_the_noise_of_floats(
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6 * scale, err_msg=name)
 
 
+@pytest.mark.long
 def test_adam_moves_what_has_no_gradient_by_up_to_the_learning_rate() -> None:
     initial, found, expected = first_step(lambda loss: v1.train.AdamOptimizer(RATE).minimize(loss, step()))
     moved = {name: np.max(np.abs(expected[name] - initial[name])) for name in NO_GRADIENT}

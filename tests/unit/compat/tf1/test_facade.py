@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
 
 import pytest
 
-from tests.support.machine.processes import ROOT
+from tests.support.machine.processes import make_processes
 
-INSTALL = "from ps_train.compat.tf1 import facade; facade.install()\n"
+INSTALL = (
+    'import os; os.dup2(os.open("errors", os.O_CREAT | os.O_WRONLY), 2); '
+    "from ps_train.compat.tf1 import facade; facade.install()\n"
+)
 
 
 def output_of(code, directory):
-    """The lines that a script prints; it runs with the facade."""
+    """The lines that a script prints; it runs with the facade, in a copy of a process that has imported TensorFlow."""
     path = directory / "script.py"
     path.write_text(INSTALL + code)
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=300, cwd=directory, env=environment()
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()
-
-
-def environment():
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with contextlib.closing(make_processes(directory)) as made:
+        run = next(made).script(path)
+        assert run.wait(300) == 0, (directory / "errors").read_text()[-3000:]
+    return run.lines
 
 
 NAMES = """

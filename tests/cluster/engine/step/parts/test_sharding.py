@@ -119,6 +119,7 @@ def test_as_long_as_a_worker_owns_a_shard_no_other_is_given_it():
     assert first.make(1) == second.make(1) == 1
     assert not second.shares.has_work()
     cluster.dismiss(0)
+    assert sorted(cluster.read("ps_train/holders")) == [0, 2], "the other worker keeps its own"
     assert second.shares.has_work()
 
 
