@@ -112,3 +112,11 @@ def test_writers_are_the_operations_themselves_each_once() -> None:
         library = FunctionLibrary.of(graph.get_operations())
         assert writers(variable.handle, library, variable.initializer) == [first, second]
         assert writers(variable.handle, library) == [variable.initializer, first, second]
+
+
+def test_a_writer_that_is_reached_on_two_ways_is_found_once() -> None:
+    with tf.Graph().as_default():
+        variable = v1.get_variable("w", [], initializer=v1.zeros_initializer(), use_resource=True)
+        merged = tf.raw_ops.Merge(inputs=[tf.identity(variable.handle), tf.identity(variable.handle)]).output
+        write = tf.raw_ops.AssignVariableOp(resource=merged, value=1.0)
+        assert writers(variable.handle, FunctionLibrary({}), variable.initializer) == [write]

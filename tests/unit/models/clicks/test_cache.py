@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import pathlib
 import threading
 
@@ -28,9 +29,12 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> list[tuple[
     return calls
 
 
-def test_data_are_made_at_the_first_call_and_appear_when_they_are_complete(made, tmp_path: pathlib.Path) -> None:
+def test_data_are_made_at_the_first_call_and_appear_when_they_are_complete(made, tmp_path, caplog) -> None:
     folder = str(tmp_path / "cache" / "ps_train" / "criteo-7")
-    assert cached_synthetic_data(7) == cached_synthetic_data(7) == folder
+    with caplog.at_level(logging.INFO):
+        assert cached_synthetic_data(7) == cached_synthetic_data(7) == folder
+    line = f"no data_dir is given: making 7 lines of synthetic clicks in {folder}"
+    assert [record.getMessage() for record in caplog.records] == [line]
     assert made == [(f"{folder}.unfinished", 7)]
     assert pathlib.Path(folder, "train-00000.txt").read_text() == "x" * 7
     assert cached_synthetic_data(8) == folder.replace("-7", "-8") and len(made) == 2
