@@ -12,25 +12,29 @@ import tensorflow.compat.v1 as v1
 class LocalSession:
     """A session of a complete graph, in which the devices of all ps and workers are this process.
 
-    All global variables are initialized.
+    Args:
+      graph: the graph.
+      initialized: whether all global variables are initialized.
     """
 
-    def __init__(self, graph: tf.Graph) -> None:
+    def __init__(self, graph: tf.Graph, initialized: bool = True) -> None:
         with graph.as_default():
             initialize = v1.global_variables_initializer()
         nodes = graph.as_graph_def()
-        for node in nodes.node:
-            node.device = ""
+        for some in (nodes.node, *(function.node_def for function in nodes.library.function)):
+            for node in some:
+                node.device = ""
         self._graph, self._here = graph, tf.Graph()
         with self._here.as_default():
             tf.import_graph_def(nodes, name="")
         self._session = v1.Session(graph=self._here)
-        self.run(initialize)
+        if initialized:
+            self.run(initialize)
 
-    def run(self, fetches: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+    def run(self, fetches: Any, feeds: Mapping[Any, Any] | None = None, options: Any = None) -> Any:
         """Runs tensors, operations and variables of the graph; returns as a session does."""
         feeds = {self._of(key): value for key, value in (feeds or {}).items()}
-        return self._session.run(tf.nest.map_structure(self._of, fetches), feeds)
+        return self._session.run(tf.nest.map_structure(self._of, fetches), feeds, options)
 
     def close(self) -> None:
         self._session.close()

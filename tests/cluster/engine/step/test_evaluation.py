@@ -150,30 +150,6 @@ def test_a_maximum_a_minimum_and_a_sum_are_put_together_as_such(count: int) -> N
     assert whole == pytest.approx(found, rel=1e-5)
 
 
-NOT_TOTALS = {
-    "last": lambda x: pair("a", np.float32(0), lambda v: v.assign(tf.reduce_max(x))),
-    "mean": lambda x: pair("a", np.float32(0), lambda v: v.assign(v + (tf.reduce_mean(x) - v) / 2)),
-    "mean by adding": lambda x: pair("a", np.float32(0), lambda v: v.assign_add((tf.reduce_mean(x) - v) / 2)),
-    "sum from one": lambda x: pair("a", np.float32(1), lambda v: v.assign_add(tf.reduce_sum(x))),
-    "product": lambda x: pair("a", np.float32(1), lambda v: v.assign(v * tf.reduce_max(x) / 6)),
-    "largest sum": lambda x: pair(
-        "a", np.float32(0), lambda v: tf.group(v.assign(tf.maximum(v, tf.reduce_max(x))), v.assign_add(1.0))
-    ),
-    "in a branch": lambda x: pair(
-        "a", np.float32(0), lambda v: tf.cond(tf.reduce_max(x) > 3, lambda: v.assign_add(1.0), lambda: v.assign(0.0))
-    ),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", NOT_TOTALS)
-def test_another_assignment_is_scored_by_the_chief_alone(name: str) -> None:
-    cluster = InProcessCluster(Numbers(lambda outputs, labels: {"a": NOT_TOTALS[name](outputs)}), 1, 1)
-    cluster.start()
-    _, scoring = cluster.scoring()
-    assert scoring.metric_sums is None
-
-
 NEAR = [0.2, 0.5, 0.8]
 
 OF_TENSORFLOW = {

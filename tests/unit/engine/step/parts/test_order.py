@@ -42,7 +42,7 @@ JOBS = [
     ({"compute_dtype": "bfloat16"}, []),
     ({"push_codec": "int8"}, [PushCodec]),
     ({"push_codec": "auto"}, [FollowingPushCodec]),
-    ({"prefetch_pulls": 1}, [PullAhead]),
+    ({"prefetch_pulls": 1, "steps_per_run": "8"}, [PullAhead]),
     ({"batch_size": "4..16"}, [FollowingBatchSize]),
     ({"batch_size": "4..16", "scale_learning_rate": "sqrt"}, [FollowingBatchSize, ScaledRate]),
     ({"update": "bounded", "max_steps_ahead": "0..2"}, [FollowingWaitLimit]),
@@ -64,12 +64,14 @@ def test_many_parts_are_in_the_order_that_their_reasons_demand() -> None:
     fields = {"warmup_steps": 5, "clip_value": 1.0, "compute_dtype": "float16", "batch_size": "4..16"}
     found = kinds(Averaging(), [Feature()], sharding="dynamic", push_codec="bfloat16", **fields)
     assert found == [WarmUp, Transforms, LossScaling, FollowingBatchSize, PushCodec, StateOfModel, Sharding, Feature]
-    found = kinds(features=[], prefetch_pulls=1, warmup_steps=5, push_codec="auto", batch_size="4..16")
+    found = kinds(
+        features=[], prefetch_pulls=1, steps_per_run="8", warmup_steps=5, push_codec="auto", batch_size="4..16"
+    )
     assert found == [PullAhead, WarmUp, FollowingBatchSize, FollowingPushCodec]
 
 
 def test_state_of_a_model_is_never_pulled_ahead(caplog: pytest.LogCaptureFixture) -> None:
     assert kinds(Averaging()) == [StateOfModel]
-    assert kinds(Averaging(), prefetch_pulls=1) == [StateOfModel]
+    assert kinds(Averaging(), prefetch_pulls=1, steps_per_run="8") == [StateOfModel]
     (record,) = caplog.records
     assert "prefetch_pulls=1 has no effect: the model assigns" in record.message and "most" in record.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ps_train.cluster.addresses.cluster import Cluster
-from ps_train.cluster.topology import Topology
+from ps_train.cluster.topology import FLAT, Topology
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.parts.rack import Rack, racks_of
 from ps_train.engine.updates.modes.base import Replica
@@ -26,4 +26,4 @@ def test_the_ps_see_as_many_replicas_as_racks_and_the_rack_of_the_worker(worker:
 
 
 def test_a_job_without_racks_has_no_such_part() -> None:
-    assert racks_of(spec_of(Linear()), Topology.of({}, CLUSTER), Task("worker", 0)) == []
+    assert racks_of(spec_of(Linear()), FLAT, Task("worker", 0)) == []
