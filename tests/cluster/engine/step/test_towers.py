@@ -12,11 +12,11 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.modeling.model import Model, make_optimizer
+from tests.cluster.engine.step.parts.test_sharding import EPOCHS, assert_each_was_used, run_all
+from tests.cluster.engine.step.test_backward import SomeNan, gradient_of, l2_then_global_norm
 from tests.cluster.engine.transport.test_dense import Deep, crossings
+from tests.cluster.engine.transport.test_model_state import DECAY, Averaged
 from tests.cluster.engine.transport.test_vocabulary import passing
-from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all
-from tests.cluster.test_gradients import SomeNan, gradient_of, l2_then_global_norm
-from tests.cluster.test_model_state import DECAY, Averaged
 from tests.cluster.test_zoo import check as check_shape
 from tests.cluster.test_zoo import control_flow_of
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.test_dynamic_sharding import EPOCHS, workers_of
+from tests.cluster.engine.step.parts.test_sharding import EPOCHS, workers_of
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.data.recording import Recording, used
 

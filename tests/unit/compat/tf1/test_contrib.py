@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -23,20 +22,6 @@ class Estimator:
 
 
 CONTRIB = make_contrib(lambda: Estimator)
-
-
-@pytest.mark.parametrize("name", ["parallel_interleave", "sloppy_interleave"])
-def test_interleaved_data_have_every_element(run, name):
-    files = v1.data.Dataset.range(3)
-    transform = getattr(CONTRIB.data, name)(lambda n: v1.data.Dataset.from_tensors(n).repeat(2), cycle_length=2)
-    batch = v1.data.make_one_shot_iterator(files.apply(transform).batch(6)).get_next()
-    assert sorted(run(batch).tolist()) == [0, 0, 1, 1, 2, 2]
-
-
-def test_data_are_mapped_shuffled_and_repeated(run):
-    data = v1.data.Dataset.range(4).apply(CONTRIB.data.shuffle_and_repeat(4, 2))
-    batch = v1.data.make_one_shot_iterator(data.apply(CONTRIB.data.map_and_batch(lambda n: n * 10, 8))).get_next()
-    assert sorted(run(batch).tolist()) == [0, 0, 10, 10, 20, 20, 30, 30]
 
 
 def test_names_of_estimator_are_found_there():
@@ -104,18 +89,6 @@ def test_resolvers_of_tensorflow_are_there():
     assert CONTRIB.tpu.python.tpu.tpu_config.TPUConfig is CONTRIB.tpu.TPUConfig
 
 
-def test_tables_of_numbers_are_read(tmp_path):
-    (tmp_path / "iris.csv").write_text("2,2,a,b\n6.5,3,1\n5,2.5,0\n")
-    base = CONTRIB.learn.datasets.base
-    found = base.load_csv_with_header(str(tmp_path / "iris.csv"), np.int32, np.float32)
-    assert found.data.tolist() == [[6.5, 3], [5, 2.5]] and found.target.tolist() == [1, 0]
-    assert found.target.dtype == np.int32 and "mnist" in CONTRIB.learn.datasets.DATASETS
-    with pytest.raises(ValueError, match="'nothing'; use one of boston, dbpedia, iris, mnist"):
-        CONTRIB.learn.datasets.load_dataset("nothing")
-    with pytest.raises(FileNotFoundError, match="get it from http://x"):
-        base.maybe_download("no.csv", str(tmp_path), "http://x")
-
-
 def test_summaries_go_to_a_writer_by_operations(run, tmp_path):
     summary = CONTRIB.summary
     step = v1.train.get_or_create_global_step()
@@ -128,42 +101,3 @@ def test_summaries_go_to_a_writer_by_operations(run, tmp_path):
     (path,) = tmp_path.glob("events*")
     values = [value for event in v1.train.summary_iterator(str(path)) for value in event.summary.value]
     assert [value.tag for value in values] == ["loss"]
-
-
-@pytest.mark.parametrize(("times", "batch"), [(False, False), (True, False), (False, True), (True, True)])
-def test_the_loss_of_sequences(run, times, batch):
-    random = np.random.default_rng(1)
-    logits, targets = random.normal(size=[2, 3, 4]), np.array([[0, 1, 2], [3, 0, 0]])
-    weights = np.array([[1.0, 1, 0], [1, 0.5, 1]])
-    loss = CONTRIB.seq2seq.sequence_loss(tf.constant(logits), tf.constant(targets), tf.constant(weights), times, batch)
-    logged = logits - np.log(np.exp(logits).sum(2, keepdims=True))
-    crossed = -np.take_along_axis(logged, targets[:, :, None], 2)[:, :, 0] * weights
-    axes = tuple(axis for axis, averaged in ((0, batch), (1, times)) if averaged)
-    np.testing.assert_allclose(run(loss), crossed.sum(axes) / weights.sum(axes) if axes else crossed, rtol=1e-6)
-
-
-@pytest.mark.parametrize("lengths", [None, [3, 1]])
-@pytest.mark.parametrize("use_peephole", [False, True])
-def test_the_fused_lstm_is_the_lstm_cell_at_each_position(run, use_peephole, lengths):
-    inputs = np.random.default_rng(1).normal(size=[3, 2, 4]).astype(np.float32)  # [positions, batch, values]
-    fused = CONTRIB.rnn.LSTMBlockFusedCell(5, use_peephole=use_peephole)
-    outputs, (cell, hidden) = fused(tf.constant(inputs), dtype=tf.float32, sequence_length=lengths)
-    got = run([outputs, cell, hidden])
-    names = {name.partition("/")[2]: value for name, value in run.values().items()}
-    kernel, bias = names["kernel"], names["bias"]
-    diagonals = [names.get(f"w_{gate}_diag", 0.0) for gate in "ifo"]
-
-    def sigmoid(x):
-        return 1 / (1 + np.exp(-x))
-
-    c = h = np.zeros([2, 5])
-    wanted = []
-    for t in range(3):
-        i, new, f, o = np.split(np.concatenate([inputs[t], h], 1) @ kernel + bias, 4, 1)
-        c_now = sigmoid(f + 1 + diagonals[1] * c) * c + sigmoid(i + diagonals[0] * c) * np.tanh(new)
-        h_now = sigmoid(o + diagonals[2] * c_now) * np.tanh(c_now)
-        live = np.array([[lengths is None or t < length] for length in (lengths or [3, 3])])
-        c, h = np.where(live, c_now, c), np.where(live, h_now, h)
-        wanted.append(np.where(live, h_now, 0))
-    for value, right in zip(got, [np.array(wanted), c, h], strict=True):
-        np.testing.assert_allclose(value, right, rtol=1e-4, atol=1e-5)

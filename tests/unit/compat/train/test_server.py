@@ -10,7 +10,6 @@ from ps_train.base.errors import UnreachableError
 from ps_train.cluster.membership.connect import NotReadyError
 from ps_train.cluster.membership.presence import AbsenceLimits, ScriptPresence
 from ps_train.compat.train import server as module
-from ps_train.compat.train.named_tasks import named_tasks
 from ps_train.compat.train.server import ScriptCluster, ScriptTask, Server, current_task, num_workers, session_config
 
 
@@ -66,13 +65,6 @@ def test_a_session_of_a_task_sees_the_ps_and_itself(monkeypatch):
     filters = session_config("grpc://localhost:9", None, graph).device_filters
     assert list(filters) == ["/job:ps", "/job:worker/task:1", "/job:worker/task:2"]
     assert waited[-1] == ["/job:worker/task:2"]
-
-
-def test_a_device_without_an_index_is_the_own_task_of_that_job():
-    with tf.Graph().as_default() as graph, tf.device("/job:worker/device:CPU:0"):
-        tf.constant(1)
-    assert named_tasks(graph, "/job:worker/task:1") == []
-    assert named_tasks(graph, "/job:master/task:0") == ["/job:worker"]
 
 
 def test_a_task_that_has_ended_is_not_waited_for(monkeypatch):

@@ -51,6 +51,13 @@ def test_names_or_first_bytes_tell_the_format(tmp_path: pathlib.Path, kind: str,
         assert list(found.columns or ["a", "b"]) == ["a", "b"], "the delimiter is the right one"
 
 
+@pytest.mark.parametrize("content", [b"a\n1\t2\n", b"x"])
+def test_only_a_tab_in_the_first_line_makes_a_tsv(tmp_path: pathlib.Path, content: bytes) -> None:
+    (tmp_path / "data").write_bytes(content + b"\n")
+    found = opened([tmp_path / "data"])
+    assert type(found) is CellData and "\t" not in "".join(found.columns or ())
+
+
 def test_the_flag_counts_more_than_the_name(tmp_path: pathlib.Path) -> None:
     found = opened([write(tmp_path / "x.csv", "jsonl")], format="jsonl")
     assert type(found) is JsonData

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from ps_train.cluster.topology import Topology
 from ps_train.engine.updates.modes.base import Removal
-from ps_train.training.duties.rack_rounds import RackRounds
 from ps_train.training.duties.rounds import FlatRounds
 
 RACKS = Topology(
@@ -80,16 +79,3 @@ def test_the_half_step_of_the_chief_before_is_removed_once(is_chief: bool, was_t
     rounds.opened(session, start)
     rounds.opened(session, start)
     assert len(session.removed) == count
-
-
-def test_a_rack_is_removed_when_its_last_worker_is_absent() -> None:
-    session = Session()
-    rounds = rounds_of(session, RackRounds)
-    assert rounds.remove_absent(1, ["worker:0", "worker:2", "worker:3"]) and session.removed == []
-    assert rounds.remove_absent(3, ["worker:0", "worker:2"]) and session.removed == [("remove", 1), ("free", 1)]
-
-
-def test_all_workers_of_an_awaited_rack_are_named() -> None:
-    session = Session(awaited=(False, True))
-    assert rounds_of(session).awaited() == (7, [1])
-    assert rounds_of(session, RackRounds).awaited() == (7, [1, 3])

@@ -8,7 +8,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.cluster.test_dynamic_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
+from tests.cluster.engine.step.parts.test_sharding import EPOCHS, assert_each_was_used, run_all, workers_of
 from tests.support.clusters.cluster import InProcessCluster, in_parallel
 from tests.support.data.recording import Recording, ownership_of
 from tests.support.machine.processes import eventually

@@ -198,8 +198,8 @@ def tables(make):
 
 
 BOTH = "a variable and a table of ps_train.embeddings are both called t: rename one"
-MADE = "made in tests/unit/modeling/test_model_errors.py, line "
-HERE = "test_model_errors.py, line "
+MADE = "made in tests/unit/training/joining/test_model_check.py, line "
+HERE = "test_model_check.py, line "
 DATA_TYPES = (
     "return ps_train.Arrays, a source such as ps_train.TFRecords, ps_train.Parquet or ps_train.Kafka, a "
     "tf.data.Dataset of single (features, labels) examples, or a Stream"
