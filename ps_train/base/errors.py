@@ -14,7 +14,7 @@
        |- DamagedCheckpointError      1   a checkpoint cannot be read
        `- JobFailedError              1   another task failed, or the job was given up
 
-`EXIT_CODES` describes the exit codes.  help: reference#exit-codes
+`EXIT_CODES` describes the exit codes.
 
 The text of an error has four parts in one line: the problem, the value and its source, the allowed values, and the
 action to take.  `headline` makes one line of any other exception, `shown` of a value, and `nearest` finds the name

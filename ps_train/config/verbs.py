@@ -76,7 +76,13 @@ VERBS = {
         "main",
         "command_line",
     ),
-    "help": Verb("shows the pages of the documents", "start#where-to-go-next", "ps_train.commands.help.help", "help"),
+    "help": Verb(
+        "shows the pages of the documents",
+        "start#where-to-go-next",
+        "ps_train.commands.help.help",
+        "help",
+        "command_line",
+    ),
     "launch": Verb(
         "starts all tasks of a job on several hosts, over ssh",
         "hosts#over-ssh",

@@ -106,7 +106,7 @@ def _with_directive(block: Block, before: str) -> Block:
 _MASKS = [
     (re.compile(r"(?<![\w.])(?:/[\w.@+-]+)+/?"), "PATH"),
     (re.compile(r"\b(?:localhost|127\.0\.0\.1)\b"), "HOST"),
-    (re.compile(r"\b[0-9a-f]{8,}\b"), "N"),
+    (re.compile(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,}\b"), "N"),
     (
         re.compile(
             r"[-+]?(?:\d[\d,:.]*\d|\d)(?:e[-+]?\d+)?(?: ?(?:ms|secs?|s|min|m|h|B|KiB|MiB|GiB|TiB|%)(?![A-Za-z]))?"

@@ -63,6 +63,7 @@ def test_a_directive_that_means_nothing_is_refused(directive):
         ("checkpoint /home/you/runs/digits-async-20261129-093826/model.ckpt-2000", "checkpoint /tmp/x/model.ckpt-10"),
         ("saving paused updates for 8 ms on average", "saving paused updates for 1.2 s on average"),
         ("status   http://127.0.0.1:38703/", "status http://localhost:1/"),
+        ("0.055743556 delta from hash 15ded38e956d", "0.9198531 delta from hash ab00000000cc"),
         ("in 5.1s: 395 steps/s", "in 1m05s: 4 steps/s"),
     ],
 )

@@ -87,7 +87,8 @@ def test_a_cluster_whose_chief_has_a_name_that_the_script_does_not_know(processe
         "ps_train: worker:0 failed with exit code 2, and so the job failed: worker:0 waits"
     )
     assert "that no task makes: chief:0 has ended; one task must be the chief" in done.lines[-1]
-    assert done.lines[-1].endswith("as with `python -m ps_train run --chief=master`. (help: troubleshoot#it-hangs)")
+    way = "as with `python -m ps_train run --chief=master`."
+    assert done.lines[-1].endswith(f"{way} (help: migrate#from-raw-tftrain-scripts)")
 
 
 @pytest.mark.long

@@ -30,12 +30,17 @@ def help(arguments: Sequence[str], console: Console) -> int:
     return run_command(lambda: _run(arguments, console), console, VERBS["help"].page)
 
 
-def _run(arguments: Sequence[str], console: Console) -> int:
+def command_line() -> CommandParser:
+    """Returns the parser of the command line."""
     parser = CommandParser(_COMMAND, description=__doc__)
     parser.add_argument(
         "page", nargs="?", default="", metavar="PAGE[#HEADING]", help="name of a page, as hosts#over-ssh"
     )
-    console.line(_text(parser.parse_args(arguments).page))
+    return parser
+
+
+def _run(arguments: Sequence[str], console: Console) -> int:
+    console.line(_text(command_line().parse_args(arguments).page))
     return EXIT_DONE
 
 

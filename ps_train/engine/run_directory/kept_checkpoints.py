@@ -32,6 +32,7 @@ class KeptCheckpoints:
 
     def __init__(self, count: int, every_hours: float = 0.0, clock: Callable[[], float] = time.time) -> None:
         self._count, self._every_secs, self._began = count, every_hours * _HOUR_SECS, clock()
+        self._has_saved = False
 
     def needed(self, directory: str) -> set[int]:
         """Returns the steps that others need in a model directory, which may have been removed already."""
@@ -55,7 +56,7 @@ class KeptCheckpoints:
     def after_save(self, steps: Sequence[int], directory: str) -> list[int]:
         """Returns the steps that are kept; one that would be removed stays for good if its hours have passed.
 
-        Time in which no chief ran counts as one span at most.
+        The time from the last checkpoint of an earlier chief to the start of this one does not count.
 
         Args:
           steps: as in `of`; the first one was written now.
@@ -68,10 +69,13 @@ class KeptCheckpoints:
         if not self._every_secs:
             return kept
         before = read_lasting(directory)
-        next_time = max(before.next_time, self._began) if before.next_time else self._began + self._every_secs
-        lasting = dataclasses.replace(before, next_time=next_time)
+        times = {step: os.path.getmtime(f"{path_of(directory, step)}.index") for step in steps}
+        next_time = before.next_time or self._began + self._every_secs
+        if before.next_time and not self._has_saved:
+            next_time += max(0.0, self._began - max((times[step] for step in steps[1:]), default=self._began))
+        self._has_saved, lasting = True, dataclasses.replace(before, next_time=next_time)
         for step in sorted(set(steps).difference(kept)):
-            if os.path.getmtime(f"{path_of(directory, step)}.index") > lasting.next_time:
+            if times[step] > lasting.next_time:
                 lasting = Lasting(lasting.next_time + self._every_secs, (*lasting.steps, step))
         if lasting != before:
             write_lasting(directory, lasting)

@@ -59,7 +59,7 @@ FILES = (
     RunFile(GENERATIONS, "Which checkpoints count after a recovery.", is_record=True),
     RunFile(LIST, "TensorFlow's list of the checkpoints.", is_record=True),
     RunFile(EVENT_CUTS, "Checkpoints at event times (`--save_event_secs`).", is_record=True),
-    RunFile(LASTING, "Checkpoints that are kept for good (`--keep_every_hours`).", is_record=True),
+    RunFile(LASTING, "Checkpoints that stay for good (`--keep_every_hours`).", is_record=True),
     RunFile(TRACKING, "The run's ids in experiment trackers.", is_record=True),
     RunFile(
         "result.json",

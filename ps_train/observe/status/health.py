@@ -2,7 +2,7 @@
 
     findings(status, job)  # in the order of RULES
 
-A rule looks at the status that the page shows, so whatever warns can be seen there.  help: watch#health
+A rule looks at the status that the page shows, so whatever warns can be seen there.
 """
 
 from __future__ import annotations

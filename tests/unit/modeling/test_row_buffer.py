@@ -64,7 +64,7 @@ def test_a_sample_has_whole_groups_and_is_that_of_the_shards(caplog):
     ranked = Ranked(*(one[whole] for one in data))
     assert values == pytest.approx([ranked.auc(), ranked.ndcg_at(3)], abs=1e-12)
     assert [record.getMessage()[:70] for record in caplog.records] == [
-        "there are more than 1499 rows (max_rows): metrics within groups are tho"[:70]
+        "there are more than 1499 rows (max_rows): metrics within groups are of a sample"[:70]
     ]
     shards = [kept(data, 1499, parts)[1] for parts in (batches(0, 1000, 512), [], batches(1000, 5000, 900))]
     assert {shard[0, 0] for shard in shards} > {0}

@@ -1,4 +1,4 @@
-"""The file of cuts by event time, and the checkpoints that it keeps."""
+"""The file of cuts by event time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import pytest
 
 from ps_train.engine.run_directory.cut_checkpoints import EventCut, add_cut, forget_cuts_after, read_cuts
-from ps_train.engine.run_directory.kept_checkpoints import KeptCheckpoints
 
 DAY = 86_400_000
 CUTS = [EventCut(number * DAY, 100 * number, number * DAY + 1) for number in range(1, 5)]
@@ -26,14 +25,6 @@ def test_cuts_are_written_and_read_and_the_oldest_are_left_out(tmp_path):
     }
     forget_cuts_after(str(tmp_path), 200)
     assert read_cuts(str(tmp_path)) == CUTS[1:2]
-
-
-def test_cuts_and_other_checkpoints_are_kept_beside_each_other(tmp_path):
-    for cut in CUTS[:2]:
-        add_cut(str(tmp_path), cut, keep=5)
-    steps = [250, 240, 200, 150, 100, 50]
-    assert KeptCheckpoints(2).of(steps, str(tmp_path)) == [250, 240, 200, 100]
-    assert KeptCheckpoints(1).of(steps, str(tmp_path)) == [250, 200]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"1970-01-04T00:00:00Z": {}}', '{"x": {"step": 1}}', '{"x": 1}'])

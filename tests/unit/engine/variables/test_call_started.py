@@ -1,4 +1,4 @@
-"""A value comes after the start signals of all ps."""
+"""A value that is computed after every ps has begun its part of a call."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.variables import call_started
+from ps_train.engine.step.effects import ancestors
 from ps_train.engine.variables.call_started import after_all_started, start_signal
+from ps_train.engine.variables.variables import ps_device
+from tests.support.graphs.local import LocalSession
 
 
-def test_signals_are_on_their_ps_and_the_value_waits_for_all() -> None:
-    with tf.Graph().as_default() as graph, tf.device("/job:worker/task:1"):
-        value = after_all_started(tf.constant(7), [0, 2])
-        signals = [op for op in graph.get_operations() if op.type == "Timestamp"]
-        assert [tf.DeviceSpec.from_string(op.device).task for op in signals] == [0, 2]
-        assert {tf.DeviceSpec.from_string(op.device).job for op in signals} == {"ps"}
-        (joined,) = value.op.control_inputs
-        assert [tensor.op for tensor in joined.inputs] == signals
-        assert tf.DeviceSpec.from_string(value.device).job == "worker"
+def signals(tensor: tf.Tensor) -> list[str]:
+    """The devices of the signals that a tensor depends on."""
+    return [op.device for op in ancestors([tensor.op]) if op.type == "Timestamp"]
 
 
-def test_without_ps_the_value_waits_for_nothing() -> None:
-    with tf.Graph().as_default(), v1.Session() as session:
-        value = after_all_started(tf.constant(7), [])
-        assert value.op.control_inputs == [] and session.run(value) == 7
+@pytest.mark.parametrize("ps", [[], [0], [2, 0, 1]])
+def test_a_value_waits_for_the_signal_of_each_ps_and_stays_as_it_is(ps: list[int]) -> None:
+    with tf.Graph().as_default() as graph:
+        with v1.device("/job:worker/replica:0/task:4"):
+            value = after_all_started(tf.constant([3, 4]), iter(ps))
+        assert signals(value) == [ps_device(index) for index in ps]
+        assert value.device == "/job:worker/replica:0/task:4", "on the device of the caller"
+        assert LocalSession(graph).run(value).tolist() == [3, 4]
 
 
-def test_a_signal_is_new_in_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_started, "ps_device", lambda ps: "")
-    with tf.Graph().as_default(), v1.Session() as session:
-        signal = start_signal(0)
-        assert session.run(signal) < session.run(signal)
+def test_a_signal_is_computed_in_each_call() -> None:
+    with tf.Graph().as_default() as graph:
+        signal = start_signal(1)
+        session = LocalSession(graph)
+        assert signal.shape == [] and session.run(signal) < session.run(signal), "a constant would be the same"

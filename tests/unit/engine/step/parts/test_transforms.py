@@ -1,49 +1,55 @@
-"""Transforms change mean gradients in their order, with the values that the step used."""
+"""The transforms of a step get the mean gradients, and the values of what the step uses."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-import pytest
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.parts import transforms as module
+from ps_train.engine.step.backward import Computed
 from ps_train.engine.step.parts.transforms import Transforms
+from ps_train.engine.updates.gradients.transforms import l2
 
 
-@dataclasses.dataclass(frozen=True)
-class Computed:
-    gradients: Any
-    rows: Any
-    masks: Any
-    used: Any
-    loss: float = 0.5
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Inputs:
-    values: Any
+    values: dict[str, tf.Tensor]
 
 
-def test_each_transform_gets_the_gradients_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    def masked(values: dict[str, float], masks: dict[str, str]) -> dict[str, Any]:
-        return {name: (value, masks.get(name)) for name, value in values.items()}
+def transformed(transforms: list[Any]) -> tuple[dict[str, np.ndarray], Computed, Computed]:
+    with tf.Graph().as_default(), v1.Session() as session:
+        ones = tf.ones([3, 2])
+        values = {"dense": 2 * ones, "sparse": 4 * ones, "other": ones}
+        gradients = {"dense": ones, "sparse": ones, "table": ones}
+        masks, used = {"sparse": tf.constant([1.0, 0.0, 1.0])}, {"table": tf.constant([0.0, 0.0, 1.0])}
+        computed = Computed(
+            tf.zeros([]), gradients, masks, {"table": 6 * ones}, used, tf.ones([]), {}, [], tf.zeros([])
+        )
+        found = Transforms(transforms).compute(lambda inputs, batches: computed)(Inputs(values), None)  # type: ignore[arg-type]
+        return session.run(found.gradients), computed, found
 
-    monkeypatch.setattr(module, "apply_masks", masked)
+
+def test_rows_that_a_step_does_not_use_have_no_l2() -> None:
+    found, computed, after = transformed([l2(0.5)])
+    assert found["dense"].tolist() == [[2, 2]] * 3
+    assert found["sparse"].tolist() == [[3, 3], [1, 1], [3, 3]]
+    assert found["table"].tolist() == [[1, 1], [1, 1], [4, 4]]
+    assert dataclasses.replace(after, gradients=computed.gradients) == computed, "nothing else changes"
+
+
+def test_transforms_follow_each_other_with_the_same_values() -> None:
     seen: list[Any] = []
 
-    def doubled(gradients: dict[str, float], values: Any) -> dict[str, float]:
-        seen.append(values)
-        return {name: 2 * gradient for name, gradient in gradients.items()}
+    def times(factor: float, plus: float) -> Any:
+        def transform(gradients: Any, values: Any) -> Any:
+            seen.append(values)
+            return {name: factor * gradient + plus for name, gradient in gradients.items()}
 
-    def increased(gradients: dict[str, float], values: Any) -> dict[str, float]:
-        return {name: gradient + 1 for name, gradient in gradients.items()}
+        return transform
 
-    computed = Computed({"w": 3.0, "t": 4.0}, rows={"t": 7.0}, masks={"w": "mask"}, used={"t": "used"})
-    given: Any = [doubled, increased]
-    compute: Any = lambda inputs, batches: computed  # noqa: E731
-    inputs: Any = Inputs({"w": 1.0, "t": 5.0})
-    found: Any = Transforms(given).compute(compute)(inputs, None)  # type: ignore[arg-type]
-    assert found.gradients == {"w": 7.0, "t": 9.0} and found.loss == 0.5
-    assert seen == [{"w": (1.0, "mask"), "t": (7.0, "used")}]  # a table's rows, as they were used
-    assert computed.gradients == {"w": 3.0, "t": 4.0}
+    found, *_ = transformed([times(3.0, 0.0), times(1.0, 5.0)])
+    assert found["dense"].tolist() == [[8, 8]] * 3
+    assert seen[0] is seen[1] and set(seen[0]) == {"dense", "sparse", "other", "table"}
