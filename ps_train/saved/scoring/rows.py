@@ -167,10 +167,10 @@ class Features:
           DataError: a value is missing, or has another type.
         """
         feature, default = self.features[name], self._default(name)
-        if isinstance(default, list):
-            array = _with_lists(array, default)
-            default = None
         try:
+            if isinstance(default, list):
+                array = _with_lists(array, default)
+                default = None
             if feature.kind == "dense":
                 return _dense(name, array, default)
             values = pa.string() if np.dtype(feature.dtype).kind == "O" else pa.int64()

@@ -1,4 +1,4 @@
-"""Files of deltas: copies with their hashes, and directories that appear whole."""
+"""Files of deltas: copies with their hashes, fingerprints of graphs, directories that appear whole."""
 
 from __future__ import annotations
 
@@ -6,67 +6,101 @@ import hashlib
 import os
 import pathlib
 
+import numpy as np
 import pytest
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.saved.deltas.files import copy_file, graph_hash, has_hash, new_folder
-from ps_train.saved.values import open_saved
-from tests.support.saved.checkpoints import write_checkpoint
-from tests.support.saved.exported_models import write_export
+from ps_train.saved.values import Writer, open_saved
+from tests.support.saved.exported_models import write_table_export
 
-DIGEST = hashlib.sha256(b"content").hexdigest()
-
-
-def test_a_copy_has_the_hash_of_the_manifest(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a").write_bytes(b"content")
-    copy_file(str(tmp_path / "a"), str(tmp_path / "to"), "below/a", DIGEST)
-    assert (tmp_path / "to" / "below" / "a").read_bytes() == b"content"
-    assert has_hash(str(tmp_path / "a"), DIGEST) and not has_hash(str(tmp_path), DIGEST)
-    assert not has_hash(str(tmp_path / "none"), DIGEST)
+CONTENT = b"some bytes"
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
-@pytest.mark.parametrize("kind", ["other", "missing", "pipe", "outside"])
-def test_another_file_is_damaged(tmp_path: pathlib.Path, kind: str) -> None:
-    path, name = tmp_path / "a", "a"
-    if kind == "other":
-        path.write_bytes(b"contents")
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "outside":
-        path.write_bytes(b"content")
-        name = "../out"
-    with pytest.raises(DamagedCheckpointError, match=f"{path} is damaged or missing"):
-        copy_file(str(path), str(tmp_path / "to"), name, DIGEST)
-    assert not (tmp_path / "out").exists()
+def saved_hash(path: pathlib.Path, **values: np.ndarray) -> str:
+    writer = Writer(str(path))
+    for name, value in values.items():
+        writer.add(name, value)
+    writer.close()
+    return graph_hash(open_saved(str(path)))
 
 
-def test_a_folder_appears_when_it_is_complete(tmp_path: pathlib.Path) -> None:
-    target = tmp_path / "deltas" / "2"
-    with new_folder(str(target), "--to") as unfinished:
-        pathlib.Path(unfinished, "a").write_text("x")
-        assert not target.exists()
-    assert (target / "a").read_text() == "x"
-    with pytest.raises(KeyError), new_folder(str(tmp_path / "3"), "--to"):
-        raise KeyError
-    assert not (tmp_path / "3").exists()
+def test_the_graph_of_a_checkpoint_is_its_names_shapes_and_dtypes(tmp_path: pathlib.Path) -> None:
+    zeros, ones = np.zeros([3, 2], np.float32), np.ones([3, 2], np.float32)
+    first = saved_hash(tmp_path / "a", x=zeros, y=zeros)
+    assert first == saved_hash(tmp_path / "b", y=ones, x=ones)
+    others = [
+        saved_hash(tmp_path / "c", x=zeros),
+        saved_hash(tmp_path / "d", x=zeros, z=zeros),
+        saved_hash(tmp_path / "e", x=zeros, y=np.zeros([2, 3], np.float32)),
+        saved_hash(tmp_path / "f", x=zeros, y=zeros.astype(np.float64)),
+    ]
+    assert len({first, *others}) == 5
 
 
-def test_a_folder_that_is_not_empty_or_cannot_be_made_is_refused(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for name, fault in (("file", "is there already"), (".", "is there already"), ("file/x", "cannot be made")):
-        with (
-            pytest.raises(ConfigError, match=f"--to={tmp_path}/{name} {fault}"),
-            new_folder(f"{tmp_path}/{name}", "--to"),
-        ):
-            pass
+def test_the_graph_of_a_saved_model_is_its_file(tmp_path: pathlib.Path) -> None:
+    path = write_table_export(tmp_path / "export", np.zeros([3, 2], np.float32), 1.0)
+    content = pathlib.Path(path, "saved_model.pb").read_bytes()
+    assert graph_hash(open_saved(path)) == hashlib.sha256(content).hexdigest()
+
+
+def test_only_a_regular_file_has_a_hash(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    os.mkfifo(tmp_path / "pipe")
+    assert has_hash(str(tmp_path / "a"), DIGEST) and not has_hash(str(tmp_path / "a"), DIGEST[:-1] + "x")
+    assert not any(has_hash(str(tmp_path / name), DIGEST) for name in ("none", "pipe", "."))
+
+
+def test_a_copy_gets_its_name_below_the_directory(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    copy_file(str(tmp_path / "a"), str(tmp_path / "to"), "assets/x/a", DIGEST)
+    assert (tmp_path / "to" / "assets" / "x" / "a").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "digest", "words"),
+    [
+        ("../b", "a", DIGEST, r"a is damaged or missing \("),
+        ("b", "a", DIGEST[::-1], "it has another hash than the manifest says"),
+        ("b", "none", DIGEST, "it is not a regular file"),
+        ("b", "pipe", DIGEST, "it is not a regular file"),
+        ("b", ".", DIGEST, "it is not a regular file"),
+    ],
+)
+def test_a_damaged_file_is_not_taken(tmp_path: pathlib.Path, name: str, source: str, digest: str, words: str) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DamagedCheckpointError, match=words):
+        copy_file(str(tmp_path / source), str(tmp_path / "to"), name, digest)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_directory_gets_its_name_when_it_is_complete(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty").mkdir()
-    with new_folder(str(tmp_path / "empty"), "--to"):
-        pass
+    for name in ("new", "empty"):
+        with new_folder(str(tmp_path / name), "--to") as unfinished:
+            pathlib.Path(unfinished, "x").write_text("1")
+            assert not (tmp_path / name / "x").exists()
+        assert (tmp_path / name / "x").read_text() == "1"
+    with pytest.raises(ZeroDivisionError), new_folder(str(tmp_path / "failed"), "--to"):
+        raise ZeroDivisionError
+    assert sorted(os.listdir(tmp_path)) == ["empty", "new"]
 
 
-def test_the_fingerprint_of_a_graph_changes_with_shapes_or_the_graph(tmp_path: pathlib.Path) -> None:
-    one, two = (graph_hash(open_saved(str(write_checkpoint(tmp_path, step)))) for step in (5, 10))
-    other = graph_hash(open_saved(str(write_checkpoint(tmp_path, 15, run=""))))
-    assert one == two != other
-    exported = open_saved(write_export(tmp_path / "1"))
-    assert graph_hash(exported) == hashlib.sha256((tmp_path / "1" / "saved_model.pb").read_bytes()).hexdigest()
+@pytest.mark.parametrize("name", ["full", "file"])
+def test_a_directory_that_is_in_use_is_left_alone(tmp_path: pathlib.Path, name: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("1")
+    (tmp_path / "file").write_text("1")
+    with (
+        pytest.raises(ConfigError, match=f"--to={tmp_path / name} is there already: use another directory"),
+        new_folder(str(tmp_path / name), "--to"),
+    ):
+        raise AssertionError
+    assert (tmp_path / "full" / "x").read_text() == (tmp_path / "file").read_text() == "1"
+    with (
+        pytest.raises(ConfigError, match=r"--to=.*/file/x cannot be made \(Not a directory\): use another directory"),
+        new_folder(str(tmp_path / "file" / "x"), "--to"),
+    ):
+        raise AssertionError
