@@ -36,7 +36,7 @@ def test_momentum_is_on_the_worker_and_no_slot_on_the_ps(use_nesterov):
 def test_a_momentum_that_is_no_number_is_refused():
     model = Fixed()
     model.optimizer = lambda name, rate: v1.train.MomentumOptimizer(rate, lambda: 0.9)
-    with pytest.raises(ConfigError, match=r"push_codec=top_k:0.1.* .first.: use a number"):
+    with pytest.raises(ConfigError, match=r"push_codec=top_k:0.1.* not first: use a number"):
         momenta_of(Job(push_codec="top_k:0.1"), model, ["first"])
     assert momenta_of(Job(push_codec="int8"), model, ["first"]) == {}
 
