@@ -123,3 +123,11 @@ def test_a_check_leaves_nothing_and_its_file_is_known_by_name(
 def test_a_name_that_leads_out_is_refused(directory: RemoteDirectory, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UntrustedError):
         directory.download("../out", str(tmp_path))
+
+
+def test_a_directory_is_made_and_so_is_the_one_above_a_file(tmp_path: pathlib.Path) -> None:
+    directory = RemoteDirectory(f"local://{tmp_path}/runs/1")
+    directory.make()
+    assert (tmp_path / "runs" / "1").is_dir()
+    directory.write("eval/a", b"1")
+    assert (tmp_path / "runs" / "1" / "eval" / "a").read_bytes() == b"1"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ps_train.data import record_check
 from ps_train.data.record_check import check_all_read
 
 RECORDS = [b"first", b"second one", b"3"]
@@ -32,6 +33,14 @@ def check(
     """`count` records from the beginning were read."""
     path.write_bytes(content)
     check_all_read(str(path), compression, offset, 0, take, np.array([count, sum(SIZES[:count])]))
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_a_whole_file_is_known_by_its_size_alone(
+    tmp_path: pathlib.Path, content: bytes, compression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_check, "_opened", lambda *arguments: pytest.fail("it is read once more"))
+    check(tmp_path / "a", PACK[compression](content), 3, compression)
 
 
 PACK: dict[str, Any] = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
