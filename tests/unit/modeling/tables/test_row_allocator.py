@@ -74,6 +74,9 @@ def test_ids_get_rows_of_their_groups_and_keep_them(session: v1.Session) -> None
     assert len({*found}) == 8 and min(found) >= 0 and rows.rows_of(*ids) == found
     assert [row // rows.table.rows_per_group for row in found] == rows.groups_of(*ids)
     assert all(row % rows.table.rows_per_group < rows.table.rows_per_group - 1 for row in found)
+    rows.allocate(9)
+    used = session.run(rows.variables.used)[[*found, *rows.rows_of(9)]]
+    assert used.tolist() == [[1, 1, 1]] * 8 + [[1, 2, 2]]  # uses, last update, first update
 
 
 def test_freed_rows_are_assigned_again_and_a_rebuilt_index_is_the_same(session: v1.Session) -> None:
