@@ -166,10 +166,9 @@ def reference_page() -> str:
 
 
 def _exit_codes() -> list[str]:
-    rows = [(code, _cell(meaning), restart) for code, (meaning, restart) in errors.EXIT_CODES.items()]
-    after = "All tasks of a job end with codes of the same kind. A refused task ends alone. "
-    after += "[A task died](troubleshoot.md#a-task-died) says what to do."
-    return ["## Exit codes", _table(("Code", "Meaning", "Restart?"), rows), after]
+    rows = [(code, _cell(meaning)) for code, meaning in errors.EXIT_CODES.items()]
+    after = "[Exit codes](troubleshoot.md#exit-codes) says what you and a scheduler do after each."
+    return ["## Exit codes", _table(("Code", "Meaning"), rows), after]
 
 
 def _errors() -> list[str]:
@@ -358,7 +357,7 @@ _ENVIRONMENT = {
     "TF_NUM_INTRAOP_THREADS": "Cores divided by the host's workers, unless you set it; `TF_NUM_INTEROP_THREADS` too.",
     "TF_CPP_MIN_LOG_LEVEL": "3, unless you set it or `--verbose`.",
     "TF_GRPC_REUSE_PORT": "Removed: two servers would share a port silently.",
-    "no_proxy": "The cluster's hosts are added if a proxy is set.",
+    "no_proxy": "The cluster's hosts are added if a proxy is set: gRPC would send even localhost through it.",
     "TMPDIR": "Place of downloaded files, and of checkpoints on their way to an object store.",
 }
 """Environment variables, which no table of the code has."""

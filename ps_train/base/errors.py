@@ -33,19 +33,16 @@ EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
 EXIT_CODES = {
-    str(EXIT_DONE): ("The job is done, or was done before.", "no"),
-    str(EXIT_FAILED): ("Training failed: a task was lost or did not start, or a loss is not finite.", "may help"),
-    str(EXIT_CONFIG): (
-        "Wrong flags, addresses, model or data; or training is done, but an output is incomplete or an export was "
-        "rejected.",
-        "after a correction",
-    ),
-    "128 + n": (
-        "A signal stopped the job after a checkpoint: 130 SIGINT, 143 SIGTERM.  137: SIGKILL, without a checkpoint.",
-        "resumes",
-    ),
+    str(EXIT_DONE): "The job is done, or was done before.",
+    str(EXIT_FAILED): "Training failed: a task was lost or did not start, a loss is not finite, or the last checkpoint "
+    "could not be written.",
+    str(EXIT_CONFIG): "Wrong flags, addresses, model or data; or training is done, but an output is incomplete or an "
+    "export was rejected.",
+    "130, 143": "SIGINT or SIGTERM stopped the job.  The chief saves first, if there is a model and every ps answers.",
+    "137": "SIGKILL ended this process, without a checkpoint.",
+    "255": "`launch` has no connection over ssh.",
 }
-"""Exit code to its meaning, and whether to restart."""
+"""Exit code to its meaning, in the words of `docs/troubleshoot.md`, which says what to do."""
 
 DOCTOR_HINT = "try python -m ps_train doctor with the same flags"
 """The end of an error about a task that does not answer when a job starts."""

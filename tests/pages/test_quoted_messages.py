@@ -8,6 +8,7 @@ import pathlib
 import re
 
 import ps_train
+from ps_train.base.errors import EXIT_CODES
 
 PACKAGE = pathlib.Path(ps_train.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "troubleshoot.md"
@@ -62,10 +63,15 @@ def test_the_messages_of_a_page_are_those_of_its_table():
 
 def test_every_message_that_the_page_explains_is_one_of_the_package():
     messages = messages_of(PAGE.read_text())
-    assert len(messages) >= 20
+    assert len(messages) >= 15
     assert [message for message in messages if not has_message(message, texts_of_package())] == []
 
 
 def test_no_message_is_explained_by_too_short_a_quotation():
     short = [m for m in messages_of(PAGE.read_text()) if max(map(len, m.split(GAP))) < 8]
     assert short == []
+
+
+def test_the_table_of_exit_codes_has_the_words_of_the_code():
+    rows = re.findall(r"^\| ([\d, ]+) \| ([^|]+) \|", PAGE.read_text().partition("\n### Exit codes\n")[2], re.MULTILINE)
+    assert dict(rows) == {code: " ".join(meaning.split()) for code, meaning in EXIT_CODES.items()}
