@@ -42,6 +42,8 @@ def stop_with_parent() -> None:
 def die_with_launcher() -> bool:
     """Ends this process when the launcher ends: standard input is a pipe that closes at that moment.
 
+    So `breakpoint()` cannot read from it, and raises an error, unless PYTHONBREAKPOINT names another debugger.
+
     Returns:
       Whether a launcher started this process.
     """
@@ -49,7 +51,15 @@ def die_with_launcher() -> bool:
         return False
     signal_at_parents_end(signal.SIGKILL)  # also ends a stopped process
     threading.Thread(target=_end_with_stdin, daemon=True, name="launcher watch").start()
+    if "PYTHONBREAKPOINT" not in os.environ:
+        sys.breakpointhook = _refuse_breakpoint
     return True
+
+
+def _refuse_breakpoint(*arguments: object, **named: object) -> None:
+    raise RuntimeError(
+        "breakpoint() has no terminal in a process that the launcher started: start each task in a terminal of its own"
+    )
 
 
 def _end_with_stdin() -> None:

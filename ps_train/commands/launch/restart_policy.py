@@ -9,10 +9,14 @@ Pure, standard library only: the launcher uses it.
 from __future__ import annotations
 
 import collections
+import signal
 
-from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE
+from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, exit_code_of_signal
 
 _FIRST_SECS, _LONGEST_SECS = 0.5, 30.0
+
+_FINAL = (EXIT_DONE, EXIT_CONFIG, exit_code_of_signal(signal.SIGINT), exit_code_of_signal(signal.SIGTERM))
+"""Exit codes that no restart follows; a process that a signal killed at once has a negative code instead."""
 
 
 class RestartPolicy:
@@ -32,13 +36,14 @@ class RestartPolicy:
     def delay(self, task: str, code: int) -> float | None:
         """Returns the seconds until the task's restart, doubled each time; None if it is not restarted.
 
-        A wrong configuration is never restarted, because a restart cannot help.
+        A wrong configuration is never restarted, because a restart cannot help; neither is a task that a signal has
+        asked to end, because it has ended the job.
 
         Args:
           task: name of the task.
           code: exit code of its process; negative for a signal.
         """
-        if code in (EXIT_DONE, EXIT_CONFIG) or self._made[task] >= self.max_restarts:
+        if code in _FINAL or self._made[task] >= self.max_restarts:
             return None
         self._made[task] += 1
         return float(min(_FIRST_SECS * 2 ** (self._made[task] - 1), _LONGEST_SECS))

@@ -173,7 +173,7 @@ class Attempt:
         reason = loop.run(monitored)
         if reason == LoopExit.STOPPED:
             self._check()
-            raise LostConnectionError("a ps was restarted")
+            raise LostConnectionError(self._end_of_session())
         for duty in self._parts.duties:
             duty.paused(session)
         ended = self._parts.feed.loop_ended(reason == LoopExit.INPUT) or self._parts.user_hooks.have_left
@@ -200,7 +200,10 @@ class Attempt:
         if self._joined.events.stop.is_set():
             park(self._parts.duties, self._parked)
         if self.is_over():
-            raise LostConnectionError("a ps was restarted")
+            raise LostConnectionError(self._end_of_session())
+
+    def _end_of_session(self) -> str:
+        return "the aggregator of its rack ended" if self._parts.rounds.is_over() else "a ps was restarted"
 
     def should_stop(self) -> bool:
         """Returns True if the session is over, or this process ends."""

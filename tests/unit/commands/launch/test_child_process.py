@@ -64,3 +64,13 @@ def test_a_task_ends_with_the_pipe_of_its_launcher() -> None:
     task.stdin.close()
     assert task.wait(20) == child_process.EXIT_FAILED
     task.stdout.close()
+
+
+def test_a_breakpoint_without_a_terminal_is_an_error_instead_of_a_hang() -> None:
+    program = "from ps_train.commands.launch.child_process import die_with_launcher; die_with_launcher(); breakpoint()"
+    environment = {**os.environ, WATCH_STDIN_VARIABLE: "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as task:
+        assert task.stderr is not None and "breakpoint() has no terminal" in task.stderr.read()
+        assert task.wait(20) == 1

@@ -25,5 +25,10 @@ def test_what_ended_well_is_not_started_again():
     assert RestartPolicy(max_restarts=3).delay("worker:0", 0) is None
 
 
+def test_a_task_that_a_signal_has_stopped_is_not_started_again():
+    assert RestartPolicy(max_restarts=3).delay("worker:0", 143) is None
+    assert RestartPolicy(max_restarts=3).delay("worker:0", -15) == 0.5  # killed before it could save
+
+
 def test_nothing_is_started_again_unless_it_was_asked_for():
     assert RestartPolicy(max_restarts=0).delay("ps:0", -9) is None
