@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from ps_train.base.errors import LostTaskError, UnreachableError
 from ps_train.cluster.membership.connect import NotReadyError
 from ps_train.cluster.membership.records import TaskState
 from ps_train.cluster.membership.succession import Aggregator, aggregator_key
+from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.config.job import Job
 from ps_train.training.duties import rack_member
 from ps_train.training.duties.rack_member import RackMember, rack_member_of
@@ -54,6 +55,7 @@ class Ops:
         self.calls: list[Any] = []
         self.published, self.relays = [True], iter([1, 2, 3])
         self.relay_error: Exception | None = None
+        self.is_silent = False
 
     def prepare(self, session: Any) -> None:
         self.calls.append("prepare")
@@ -62,11 +64,14 @@ class Ops:
         if fetches == "published":
             return self.published.pop(0) if len(self.published) > 1 else self.published[0]
         if isinstance(fetches, dict):
+            assert options is UNBOUNDED_CALL, "a round takes as long as its workers"
             self.calls.append("relay")
             if self.relay_error is not None:
                 raise self.relay_error
             return {"step": next(self.relays)}
         self.calls.append((fetches, feeds["leaver"]))
+        if self.is_silent:
+            raise tf.errors.UnavailableError(None, None, "lost")
         return None
 
 
@@ -76,6 +81,20 @@ class Rack:
     def __init__(self) -> None:
         self.store, self.ops, self.stopping = Store(), Ops(), False
         self.started: list[tuple[str, int]] = []
+        self.now, self.slept = 100.0, list[float]()
+
+    def sleep(self, secs: float) -> None:
+        self.slept.append(secs)
+        time.sleep(0.001)
+
+    def beat(self, count: int, *members: RackMember, silent: Sequence[str] = ()) -> None:
+        """Seconds pass, in which all workers but some give signs of life."""
+        for _ in range(count):
+            self.now += 1.0
+            living = (task_status(task, heartbeat=int(self.now)) for task in WORKERS if task not in silent)
+            self.store.update(store_of(*living))
+            for member in members:
+                member.update(self.store.items())
 
     def member(self, index: int = 0, port: int = 0) -> RackMember:
         store: Any = self.store
@@ -110,7 +129,7 @@ def rack(monkeypatch: pytest.MonkeyPatch) -> Rack:
     made = Rack()
     monkeypatch.setattr(rack_member, "start_rack_server", made.start_server)
     monkeypatch.setattr(rack_member, "check_reachable", lambda address: "ip")
-    monkeypatch.setattr(rack_member, "_POLL_SECS", 0.001)
+    monkeypatch.setattr(rack_member, "time", types.SimpleNamespace(monotonic=lambda: made.now, sleep=made.sleep))
     return made
 
 
@@ -122,6 +141,7 @@ def test_the_first_worker_takes_the_role_and_the_others_wait_until_it_lets_them_
     link = member.join()
     assert link is not None and link.is_own and str(link.address) == "h:4001" and rack.started == [("h", 0)]
     assert (rack.role.task, rack.role.address, rack.role.is_ready) == ("worker:1", "h:4001", False)
+    assert not member.session_is_over()
     assert other._look("") is None
     rack.begin(member)
     assert rack.role.is_ready and rack.ops.calls == ["prepare"]
@@ -200,45 +220,60 @@ def test_a_ps_that_does_not_answer_is_asked_again(rack: Rack, monkeypatch: pytes
         return items()
 
     monkeypatch.setattr(rack.store, "items", asked)
-    assert rack.member(0).join() is not None and left == [0]
+    assert rack.member(0).join() is not None and left == [0] and rack.slept == [0.05, 0.05]
 
 
-class Clock:
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 100.0, step
+class Unreachable:
+    """An aggregator that lives, and is not reached while `refuses`."""
 
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
+    def __init__(self, rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rack, self.member, self.refuses = rack, rack.member(0), True
+        monkeypatch.setattr(rack_member, "check_reachable", self._check)
+        rack.set_role("worker:1")
+
+    def _check(self, address: Any) -> None:
+        if self.refuses:
+            raise NotReadyError("connection refused")
+
+    def look(self, secs: int) -> Any:
+        """Looks once a second; returns the last finding."""
+        for _ in range(secs):
+            self.rack.beat(1)
+            found = self.member._look("")
+        return found
+
+
+WHERE = "worker:0 cannot reach worker:1 at h:7, which adds up the gradients of rack a: connection refused"
 
 
 def test_an_aggregator_that_this_worker_alone_cannot_reach_is_waited_for_and_then_named(
     rack: Rack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(address: Any) -> str:
-        raise NotReadyError("connection refused")
-
-    monkeypatch.setattr(rack_member, "check_reachable", refuse)
-    rack.set_role("worker:1")
-    clock = Clock(0.0)
-    monkeypatch.setattr(rack_member, "time", types.SimpleNamespace(monotonic=clock, sleep=lambda secs: None))
-    member, found = rack.member(0), list[int]()
-    for secs in range(31):
-        clock.now = 100.0 + secs
-        # The aggregator lives.
-        rack.store.update(store_of(*(task_status(task, heartbeat=secs) for task in WORKERS)))
-        assert member._look("") is None
+    wait, found = Unreachable(rack, monkeypatch), list[int]()
+    for _ in range(31):
+        assert wait.look(1) is None
         found.append(len(caplog.records))
     assert [second for second in range(1, 31) if found[second] > found[second - 1]] == [10, 20, 30]
-    words = "worker:0 cannot reach worker:1 at h:7, which adds up the gradients of rack a: connection refused"
-    assert caplog.messages[0] == f"{words} (for 10s)"
-    rack.set_role("worker:1", "another term")
-    clock.now = 131.0
-    assert member._look("") is None, "the time begins anew with a term"
-    clock.now = 161.5
-    rack.store.update(store_of(*(task_status(task, heartbeat=99) for task in WORKERS)))
-    with pytest.raises(UnreachableError, match=rf"^gave up after 30s \(recovery_timeout_secs\): {words}; open this p"):
-        member._look("")
+    assert caplog.messages[:2] == [f"{WHERE} (for 10s)", f"{WHERE} (for 20s)"]
+    with pytest.raises(UnreachableError, match=rf"^gave up after 30s \(recovery_timeout_secs\): {WHERE}; open this po"):
+        wait.look(1)
+
+
+@pytest.mark.parametrize("change", ["another term", "reached"])
+def test_the_wait_begins_anew_with_a_term_and_once_it_was_reached(
+    rack: Rack, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    wait = Unreachable(rack, monkeypatch)
+    assert wait.look(29) is None
+    if change == "reached":
+        wait.refuses = False
+        assert wait.look(1).role == rack.role
+        wait.refuses = True
+    else:
+        rack.set_role("worker:1", "another")
+    assert wait.look(31) is None
+    with pytest.raises(UnreachableError):
+        wait.look(1)
 
 
 def test_a_worker_begins_when_the_rack_has_values_and_the_aggregator_relays_until_the_last_step(rack: Rack) -> None:
@@ -249,6 +284,7 @@ def test_a_worker_begins_when_the_rack_has_values_and_the_aggregator_relays_unti
     rack.ops.published = [False, False, True]
     rack.await_values(other)
     assert "relay" not in rack.ops.calls and not other.is_relaying
+    assert rack.slept[-2:] == [0.05, 0.05]
     rack.await_values(member)
     eventually(lambda: not member.is_relaying, 20, "the end of the relay")
     assert rack.ops.calls.count("relay") == 3 and not member.session_is_over()
@@ -284,21 +320,41 @@ def test_the_wait_for_values_ends_with_the_process_or_the_term(rack: Rack, end: 
         rack.await_values(member)
 
 
-def test_the_aggregator_removes_the_silent_workers_of_its_rack(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(0.0)
-    monkeypatch.setattr(rack_member, "time", types.SimpleNamespace(monotonic=clock, sleep=time.sleep))
+def test_the_aggregator_removes_the_silent_workers_of_its_rack(rack: Rack, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     member, other = rack.member(0), rack.member(2)
     member.join()
     rack.begin(member)
     other.join()
     rack.begin(other)
-    for beat in range(1, 13):
-        clock.now += 1.0
-        rack.store.update(store_of(task_status(WORKERS[0], beat), task_status(WORKERS[2], beat)))
-        for one in (member, other):
-            one.update(rack.store.items())
+    rack.beat(12, member, other, silent=["worker:1"])
     eventually(lambda: ("leave", 1) in rack.ops.calls, 20, "the removal")
     assert set(rack.ops.calls) == {"prepare", ("leave", 1)}
+    told = [text for text in caplog.messages if text.startswith("rack a: worker:1 on host-b")]
+    assert len(told) == 1, "the aggregator alone says it"
+
+
+def test_a_ps_or_aggregator_that_does_not_answer_ends_the_removal(rack: Rack) -> None:
+    member = rack.member(0)
+    member.join()
+    rack.begin(member)
+    rack.ops.is_silent = True
+    member._remove_all(["worker:2", "worker:1"])
+    assert rack.ops.calls == ["prepare", ("leave", 2)]
+    rack.ops.is_silent = False
+    member._remove_all(["worker:2", "worker:1"])
+    assert rack.ops.calls[2:] == [("leave", 2), ("leave", 1)]
+
+
+def test_who_has_lost_the_role_removes_no_more(rack: Rack) -> None:
+    member = rack.member(0)
+    member.join()
+    rack.begin(member)
+    rack.set_role("worker:2", "another")
+    link = member.join()
+    assert link is not None and not link.is_own
+    member._remove_all(["worker:1"])
+    assert rack.ops.calls == ["prepare"]
 
 
 def test_the_heartbeat_tells_a_member_of_its_rack_the_records(rack: Rack) -> None:
