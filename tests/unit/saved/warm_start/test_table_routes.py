@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import types
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from ps_train.base.errors import ConfigError
 from ps_train.modeling.tables.id_encoding import group_of
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import HASHED, OPEN, ROWS, TableLayout
+from ps_train.modeling.tables.vocabulary_index import KEYS, USED
 from ps_train.saved.warm_start.table_routes import (
+    Ids,
     Route,
     keys_of,
     new_ids,
@@ -200,6 +203,25 @@ def test_an_id_of_a_vocabulary_has_the_row_that_a_file_gives_it(width: int) -> N
     expected = {place(layout, 0, 20): [0], place(layout, 0, 10): [1, 3] if width == 1 else [1]}
     assert found == expected
     assert way_of(route_from_open(ids, layout, (known[:0], np.zeros(0, int)))) == {}
+
+
+def test_a_file_of_one_id_gives_no_other_id_its_row() -> None:
+    ids: Any = Vocabulary([[3], [9], [5]], [1, 1, 1])
+    found = route_from_open(ids, TableLayout(ROWS, (4,), in_blocks=False), (np.array([[5]]), np.array([2])))
+    assert way_of(found) == {2: [2]}
+
+
+def test_the_ids_of_a_vocabulary_are_read_by_rows() -> None:
+    keys, used = np.arange(10).reshape(5, 2), np.arange(15).reshape(5, 3)
+    stored = {f"t/{KEYS}": keys, f"t/{USED}": used}
+    source: Any = types.SimpleNamespace(
+        kinds={name: (list(array.shape), "int64") for name, array in stored.items()},
+        read=lambda name, begin, count: stored[name][begin : begin + count],
+    )
+    ids = Ids(source, "t")
+    found = ids.read(1, 3)
+    assert (ids.rows, ids.width) == (5, 2)
+    assert np.array_equal(found[0], keys[1:4]) and np.array_equal(found[1], used[1:4])
 
 
 def test_one_row_goes_alone() -> None:
