@@ -222,6 +222,8 @@ def _default_of(name: str, arrow: pa.DataType, default: Any) -> pa.Scalar | None
     if default is None:
         return None
     try:
+        if isinstance(default, float) and not (default.is_integer() or pa.types.is_floating(arrow)):
+            raise ValueError  # pyarrow would cut it off
         return pa.scalar(default, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError):
         raise DataError(f"the default {default!r} of column {name} is not a value of its type, {arrow}.") from None

@@ -217,6 +217,8 @@ def _with_lists(array: pa.Array, default: list[Any]) -> pa.Array:
     if not array.null_count:
         return array
     kind = None if pa.types.is_null(array.type) else array.type
+    if kind is not None:
+        pa.array([default]).cast(kind)  # raises where pa.array would cut off fractions
     return pa.array([default if one is None else one for one in array.to_pylist()], kind)
 
 

@@ -143,7 +143,9 @@ def test_other_types_are_refused_by_name(arrow: Any, words: str) -> None:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("arrow, default", [(pa.int64(), "x"), (pa.int8(), 300), (pa.string(), 5)])
+@pytest.mark.parametrize(
+    "arrow, default", [(pa.int64(), "x"), (pa.int64(), 0.5), (pa.date32(), 0.5), (pa.int8(), 300), (pa.string(), 5)]
+)
 def test_a_default_of_another_type_is_refused(arrow: Any, default: Any) -> None:
     with pytest.raises(DataError, match=r"the default .* of column c is not a value of its type"):
         column_of("c", arrow, default)

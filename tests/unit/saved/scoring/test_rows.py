@@ -105,6 +105,8 @@ def test_a_value_without_a_default_is_told_with_its_row(name: str, column: list[
 def test_a_default_list_that_does_not_fit_is_told_with_its_column() -> None:
     with pytest.raises(DataError, match=r"^a\.csv line 2 or a row after it, column ids: .* 300 "):
         value("ids", [[1], None], pa.list_(pa.int8()), "[300]")
+    with pytest.raises(DataError, match=r"^a\.csv line 2 or a row after it, column ids: .* truncated"):
+        value("ids", [[1], None], pa.list_(pa.int64()), "[0.5]")
 
 
 def test_a_type_that_the_model_does_not_take_is_refused() -> None:
