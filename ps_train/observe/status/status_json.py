@@ -164,7 +164,7 @@ KEYS = {
     "job.batch_size": "the flag: a number, or a text with two bounds",
     "state": "`starting`, `training`, `recovering`, `finishing`, `done`, `stopped` or `failed`",
     "cause": "the error of a failed job, or the reason of an early end",
-    "eta_secs": "null, as `max_steps`, for a job without an end",
+    "eta_secs": "null, as `max_steps`, for an Estimator that trains without a limit",
     "batch_size": "present value if it follows measurements, else null; also `max_steps_ahead`, `backup_workers`, "
     "`push_codec`",
     "slices": "null without `--eval_by`",
