@@ -37,15 +37,21 @@ def cheap(page: str) -> list[Block]:
 
 
 @pytest.fixture
-def clone(processes: Processes) -> Iterator[pathlib.Path]:
-    """A folder that looks like a clone; one page at a time has it, for pages use fixed ports."""
+def clone(processes: Processes) -> pathlib.Path:
+    """A folder that looks like a clone."""
     folder = processes.directory
     for name in [*_LINKED, *(path.name for path in ROOT.glob("run_*.sh"))]:
         (folder / name).symlink_to(ROOT / name)
     (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+@pytest.fixture
+def fixed_ports() -> Iterator[None]:
+    """One test at a time has the ports of the pages."""
     with open(pathlib.Path(tempfile.gettempdir()) / "ps_train_pages.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
+        yield
 
 
 def run(blocks: list[Block], page: str, folder: pathlib.Path, processes: Processes) -> None:
@@ -82,7 +88,7 @@ def test_the_cheap_blocks_of_a_page_run(page: str, clone: pathlib.Path, processe
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("page", [page for page in PAGES if len(cheap(page)) < len(PAGES[page])])
-def test_all_blocks_of_a_page_run(page: str, clone: pathlib.Path, processes: Processes) -> None:
+def test_all_blocks_of_a_page_run(page: str, fixed_ports: None, clone: pathlib.Path, processes: Processes) -> None:
     run(PAGES[page], page, clone, processes)
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError, SaveError, cut, headline, nearest, shown
+from tests.support.long import long
 
 
 def raised_by(build: Callable[[], Any]) -> Exception:
@@ -37,7 +38,9 @@ def fed(value: Any) -> tf.Tensor:
         (lambda: tf.gather([1, 2], fed([7])), "InvalidArgumentError: indices[0] = 7 is not in [0, 2)"),
         (lambda: tf.numpy_function(fails, [], tf.float32), "InvalidArgumentError: ValueError: my first line"),
         (lambda: tf.py_function(fails, [], tf.float32), "InvalidArgumentError: ValueError: my first line"),
-        (lambda: tf.zeros(fed([1 << 20, 1 << 20])), "ResourceExhaustedError: OOM when allocating tensor with shape"),
+        long(  # TensorFlow waits for memory
+            lambda: tf.zeros(fed([1 << 20, 1 << 20])), "ResourceExhaustedError: OOM when allocating tensor with shape"
+        ),
     ],
 )
 def test_a_tensorflow_error_is_named_by_its_type_and_its_first_meaningful_line(
