@@ -68,7 +68,8 @@ def flags_page() -> str:
     parts = ["# Flags", _MADE, "Every flag, its default, its page. A flag's name leads to the page that explains it."]
     parts += ["```bash\npython -m ps_train --helpfull\n```"]
     parts += [
-        "A flag with \\* must have the same value in every task of a job, except its evaluator. `--flagfile=FILE` reads flags from a file, "
+        "A flag with \\* must have the same value in every task of a job, except its evaluator. "
+        "`--flagfile=FILE` reads flags from a file, "
         "one a line. The command line overrides a flagfile."
     ]
     by_section: dict[str, list[Sequence[str]]] = {}
