@@ -20,6 +20,23 @@ def test_a_child_that_stops_when_asked_ends_by_that_signal() -> None:
     child.send(signal.SIGTERM)  # too late, and harmless
 
 
+def test_the_end_of_a_child_is_waited_for_as_long_as_asked() -> None:
+    assert start_child(["sh", "-c", "sleep 0.2; exit 3"]).wait_for(60) == 3
+
+
+def test_a_process_gets_a_signal_at_the_end_of_its_parent() -> None:
+    asks = "from ps_train.base.children import signal_at_parents_end; signal_at_parents_end(9)"
+    child = f"import os, time; {asks}; print(os.getpid(), flush=True); time.sleep(100)"
+    parent = start_text_child(
+        [sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"]
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.send_now(signal.SIGKILL)
+    parent.wait()
+    eventually(lambda: not is_alive(pid), 10, "the end of the orphan")
+
+
 def test_a_child_that_does_not_stop_in_time_is_killed() -> None:
     child = start_text_child([sys.executable, "-c", STUBBORN])
     assert child.stdout is not None and child.stdout.readline() == "ready\n"

@@ -243,3 +243,44 @@ def test_the_traffic_of_a_silent_ps_is_not_known():
     silent = dict.fromkeys(("sent_bytes_per_sec", "received_bytes_per_sec"))
     status = with_ps(measured_network=[1e6, 1e6], **silent)
     assert {each["value"] for each in found(status) if each["rule"] == "ps_network"} == {None}
+
+
+def finding_of(rule, status, **fields):
+    """The findings of a rule: value and text of each task."""
+    return [(each["task"], each["value"], each["text"]) for each in found(status, **fields) if each["rule"] == rule]
+
+
+def test_staleness_is_divided_among_the_other_workers_that_train():
+    ((_, value, text),) = finding_of("staleness", with_workers(5, p95=10))
+    assert value == 2.5 and "2.5x (limit 3x)" in text
+    status = with_workers(5, p95=10)
+    status["workers"][0]["state"] = "left"
+    assert finding_of("staleness", status)[0][1] == pytest.approx(10 / 3)
+    assert finding_of("staleness", with_workers(1, p95=2))[0][1] == 2
+
+
+def test_the_balance_is_the_fullest_ps_over_the_mean_of_several():
+    assert finding_of("balance", a_status())[0][:2] == ("ps:0", 1.0)
+    assert finding_of("balance", with_ps(share=0.9))[0][:2] == ("ps:0", 1.8)
+    alone, empty = a_status(ps=a_status()["ps"][:1]), a_status(ps=[{**ps, "share": 0.0} for ps in a_status()["ps"]])
+    assert [finding_of("balance", status)[0][1] for status in (alone, empty)] == [None, None]
+    assert finding_of("balance", with_ps(share=0.9), ps_weights="3,1")[0][1] is None
+
+
+@pytest.mark.parametrize(("steps", "count"), [(None, 0), (49, 0), (50, 1)])
+def test_the_first_steps_of_a_worker_are_not_compared(steps, count):
+    workers = [{**worker, "steps": steps} for worker in a_status()["workers"]]
+    compared = [value for _, value, _ in finding_of("slow_worker", a_status(workers=workers)) if value is not None]
+    assert compared == [1.0] * count
+
+
+def test_work_without_time_is_compared_with_nothing():
+    waiting = {task: step_time(secs=0.01, wait=0.01) for task in BOTH}
+    assert [value for _, value, _ in finding_of("slow_worker", a_status(step_time=waiting), update="sync")] == [None]
+
+
+@pytest.mark.parametrize(("size", "is_exempt"), [((1 << 20) - 1, True), (1 << 20, False)])
+def test_a_model_is_small_below_a_mebibyte(size, is_exempt):
+    parts = {task: step_time(secs=0.009, pull=0.004) for task in BOTH}
+    ps = [{**one, "variable_bytes": part} for one, part in zip(a_status()["ps"], (size, 0), strict=True)]
+    assert ("sync_share" not in warned(a_status(step_time=parts, ps=ps))) == is_exempt
