@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import ps_train
+from ps_train.commands.help.pages import Page
 from ps_train.config.fields import job_fields
 from ps_train.config.job import Job
 from ps_train.config.refusals import REFUSALS
@@ -23,10 +24,7 @@ FILE = re.compile(r"`((?:[a-z0-9_]+/)+[A-Za-z0-9_]+\.(?:py|md)|(?:ps_train|tests
 
 def anchors_of(text):
     """Returns the anchors that GitHub gives to the headings of a page, and those that the page names."""
-    headings = re.findall(r"^#+ +(.+)$", FENCE.sub("", text), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings} | set(
-        re.findall(r'<a name="([^"]+)">', text)
-    )
+    return {*Page(text).headings(), *re.findall(r'<a name="([^"]+)">', text)}
 
 
 def broken_links(page):

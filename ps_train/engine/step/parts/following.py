@@ -105,7 +105,7 @@ class ScaledRate(StepPart):
         """Divides the learning rate of an update of more examples than usual."""
 
         def updated(given: ToUpdate) -> Updated:
-            return update(dataclasses.replace(given, rate_divisors=[*given.rate_divisors, self.divisor]))
+            return update(given.with_rate_divisor(self.divisor))
 
         return updated
 

@@ -84,6 +84,10 @@ class ToUpdate:
     rate_divisors: Sequence[RateDivisor] = ()
     shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
 
+    def with_rate_divisor(self, divisor: RateDivisor) -> ToUpdate:
+        """Returns the same with a further divisor of the learning rate."""
+        return dataclasses.replace(self, rate_divisors=[*self.rate_divisors, divisor])
+
     def with_shard_parts(self, added: Mapping[int, ShardPart]) -> ToUpdate:
         """Returns the same with a further part on some ps."""
         parts = {ps: [*self.shard_parts.get(ps, ()), part] for ps, part in added.items()}

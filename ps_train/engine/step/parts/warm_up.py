@@ -8,8 +8,6 @@ counts by itself, so the part needs no message.  It knows no optimizer: the divi
 
 from __future__ import annotations
 
-import dataclasses
-
 import tensorflow as tf
 
 from ps_train.engine.step.parts.step_part import MakeUpdate, StepPart, ToUpdate, Updated
@@ -29,7 +27,7 @@ class WarmUp(StepPart):
         """Divides the learning rate of the first updates."""
 
         def updated(given: ToUpdate) -> Updated:
-            return update(dataclasses.replace(given, rate_divisors=[*given.rate_divisors, self.divisor]))
+            return update(given.with_rate_divisor(self.divisor))
 
         return updated
 
