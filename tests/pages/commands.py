@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import importlib
@@ -10,7 +9,6 @@ import importlib.util
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator
 
 from ps_train.base.errors import ConfigError
 from ps_train.config import flags
@@ -140,49 +138,3 @@ def _options_of(verb: str) -> set[str]:
     """Returns the names of a verb's own flags."""
     parser = VERBS[verb].load_parser()
     return set(parser.option_names) if parser else set()
-
-
-def missing_names(program: str) -> list[str]:
-    """Returns the names of ps_train in a Python program that do not exist.
-
-    Raises:
-      SyntaxError: it is not Python.
-    """
-    tree = ast.parse(program)
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ps_train":
-            found += [
-                f"{node.module}.{alias.name}" for alias in node.names if not _exists(f"{node.module}.{alias.name}")
-            ]
-        elif isinstance(node, ast.Import):
-            found += [a.name for a in node.names if a.name.split(".")[0] == "ps_train" and not _exists(a.name)]
-    return found + [name for name in _chains(tree) if not _exists(name)]
-
-
-def _chains(tree: ast.AST) -> Iterator[str]:
-    """Yields the dotted names that begin with `ps_train`."""
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and id(node) not in inner:
-            names, value = [node.attr], node.value
-            while isinstance(value, ast.Attribute):
-                names.append(value.attr)
-                value = value.value
-            if isinstance(value, ast.Name) and value.id == "ps_train":
-                yield ".".join(["ps_train", *reversed(names)])
-
-
-def _exists(name: str) -> bool:
-    parts = name.split(".")
-    value: object = importlib.import_module(parts[0])
-    for index, part in enumerate(parts[1:], 2):
-        if not hasattr(value, part):
-            try:
-                importlib.import_module(".".join(parts[:index]))
-            except ImportError:
-                return False
-        value = getattr(value, part)
-        if not hasattr(value, "__path__") and isinstance(value, type):
-            return True  # attributes of an object may be made at run time
-    return True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.pages.blocks import blocks_of, masked, missing_lines
-from tests.pages.commands import commands_of, missing_names, problems_of
+from tests.pages.commands import commands_of, problems_of
+from tests.support.documents.public_names import names_in_source, private
 
 PAGE = """
 # A page
@@ -134,4 +135,4 @@ def test_a_public_name_that_does_not_exist_is_found():
     program = (
         "import ps_train\nfrom ps_train import losses, nothing\nps_train.fit(a)\nps_train.fitt(b)\nps_train.losses.no()"
     )
-    assert missing_names(program) == ["ps_train.nothing", "ps_train.fitt", "ps_train.losses.no"]
+    assert private(names_in_source(program)) == {"ps_train.nothing", "ps_train.fitt", "ps_train.losses.no"}

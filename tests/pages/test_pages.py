@@ -17,7 +17,8 @@ import pytest
 
 from ps_train.base.errors import EXIT_CONFIG
 from tests.pages.blocks import LANGUAGES, Block, blocks_of, missing_lines
-from tests.pages.commands import missing_names, problems_of
+from tests.pages.commands import problems_of
+from tests.support.documents.public_names import names_in_source, private
 from tests.support.machine.processes import ROOT, Processes
 
 PAGES = {
@@ -104,5 +105,7 @@ def test_every_command_and_public_name_of_a_page_exists(page: str) -> None:
             names = files | {name for pair in made for name in pair if name}
             found += [f"{page}:{block.line} {problem}" for problem in problems_of(block.text, names)]
         elif block.language == "python":
-            found += [f"{page}:{block.line} {name} does not exist" for name in missing_names(block.text)]
+            found += [
+                f"{page}:{block.line} {name} is not public" for name in sorted(private(names_in_source(block.text)))
+            ]
     assert found == []
