@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from ps_train.data.stream import Stream
 
 
+SUMS = "ps_train/sums"
+"""Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
+
+
 class Model:
     """Base class of models.  A subclass must define `data`, `forward` and `loss`; the rest has defaults.
 
@@ -42,10 +46,12 @@ class Model:
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
+      sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
+    sums = 0
     hooks_every_step = False
     gives_advice = True
 

@@ -1,0 +1,300 @@
+"""A Keras model's training step, traced eagerly once.
+
+    step = trace_step(model, batch)          # in the process that has the model; batch: one batch, or its TensorSpecs
+    step.write(directory)
+    step = TracedStep.read(directory)        # in any process; needs no Keras
+
+`model.train_step` runs as it is, an own one too.  Only `Optimizer.apply` is recorded in the place of being carried out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ps_train.base.errors import ModelError
+from ps_train.base.user_code import user_code
+from ps_train.modeling.keras.names import keyed_variables, variable_keys
+from ps_train.modeling.keras.portable_graph import PortableGraph, Use
+from ps_train.modeling.keras.rules import UpdateRules, trace_rules
+
+log = logging.getLogger(__name__)
+
+TRAINED, STATE, SUM, FIXED = "trained", "state", "sum", "fixed"
+"""The roles of variables."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedVariable:
+    """A variable of the step.
+
+    Attributes:
+      key: its name on the ps and in checkpoints.
+      role: TRAINED, STATE, SUM or FIXED.
+      value: the value that it begins with; of a sum, its value before the first batch of an epoch.
+      gradient: place of its gradient among the results; empty for none.
+      is_sparse: True if the gradient is of rows: values, indices and the dense shape, at three places.
+    """
+
+    key: str
+    role: str
+    value: np.ndarray[Any, Any]
+    gradient: tuple[int, ...] = ()
+    is_sparse: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedStep:
+    """A training step.
+
+    Attributes:
+      graph: the step; its results are the loss, then the gradients.
+      variables: those that it uses, in the order of `graph.uses`.
+      rules: the updates of the trained ones.
+    """
+
+    graph: PortableGraph
+    variables: tuple[TracedVariable, ...]
+    rules: UpdateRules
+
+    def write(self, directory: str) -> None:
+        """Writes the step into a directory."""
+        with open(os.path.join(directory, _RULES), "wb") as file:
+            file.write(self.rules.to_bytes())
+        with open(os.path.join(directory, _NODES), "wb") as file:
+            file.write(self.graph.nodes)
+        arrays = {f"constant{n}": value for n, value in enumerate(self.graph.constants.values())}
+        arrays |= {f"value{n}": one.value for n, one in enumerate(self.variables)}
+        for name, array in arrays.items():
+            np.save(os.path.join(directory, f"{name}.npy"), array, allow_pickle=False)
+        described = {
+            "inputs": self.graph.inputs,
+            "outputs": self.graph.outputs,
+            "effects": self.graph.effects,
+            "constants": [*self.graph.constants],
+            "uses": [dataclasses.asdict(use) for use in self.graph.uses if use is not None],
+            "variables": [
+                {"key": one.key, "role": one.role, "gradient": one.gradient, "is_sparse": one.is_sparse}
+                for one in self.variables
+            ],
+        }
+        with open(os.path.join(directory, _STEP), "w") as file:
+            json.dump(described, file)
+
+    @classmethod
+    def read(cls, directory: str) -> TracedStep:
+        """Returns the step that `write` wrote; large values stay in their files."""
+        with open(os.path.join(directory, _STEP)) as file:
+            found = json.load(file)
+        with open(os.path.join(directory, _NODES), "rb") as file:
+            nodes = file.read()
+        with open(os.path.join(directory, _RULES), "rb") as file:
+            rules = UpdateRules.from_bytes(file.read())
+
+        def array(name: str) -> np.ndarray[Any, Any]:
+            loaded: np.ndarray[Any, Any] = np.load(os.path.join(directory, f"{name}.npy"), mmap_mode="r")
+            return loaded
+
+        constants = {name: np.array(array(f"constant{n}")) for n, name in enumerate(found["constants"])}
+        graph = PortableGraph(
+            nodes,
+            tuple(found["inputs"]),
+            tuple(found["outputs"]),
+            tuple(found["effects"]),
+            constants,
+            tuple(Use.of(one) for one in found["uses"]),
+        )
+        variables = tuple(
+            TracedVariable(one["key"], one["role"], array(f"value{n}"), tuple(one["gradient"]), one["is_sparse"])
+            for n, one in enumerate(found["variables"])
+        )
+        return cls(graph, variables, rules)
+
+    def sums(self) -> list[TracedVariable]:
+        """Returns the variables that are added up over the workers."""
+        return [one for one in self.variables if one.role == SUM]
+
+
+_STEP, _NODES, _RULES = "step.json", "step.pb", "rules.bin"
+
+
+class _Recorder:
+    """What a step gives to its optimizers.
+
+    Attributes:
+      optimizers: each optimizer that was given something.
+      found: (gradient or None, Keras variable) in order.
+    """
+
+    def __init__(self) -> None:
+        self.optimizers: list[Any] = []
+        self.found: list[tuple[Any, Any]] = []
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Records the calls of `apply` within the body; an optimizer that has no variables yet makes them."""
+        import keras
+
+        recorder = self
+
+        def apply(optimizer: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+            recorder._apply(optimizer, list(grads), trainable_variables)
+
+        classes = [keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer]
+        before = [(kind, vars(kind).get("apply")) for kind in classes]
+        try:
+            for kind in classes:
+                kind.apply = apply
+            yield
+        finally:
+            for kind, method in before:
+                if method is None:
+                    del kind.apply
+                else:
+                    kind.apply = method
+
+    def _apply(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
+        if variables is None and not optimizer.built:
+            raise ModelError("optimizer.apply(grads) is called without variables: give the variables too.")
+        given = list(variables) if variables is not None else list(optimizer._trainable_variables)
+        if not optimizer.built:
+            with tf.init_scope():
+                optimizer.build(given)
+        if optimizer not in self.optimizers:
+            self.optimizers.append(optimizer)
+        self.found += zip(gradients, given, strict=True)
+
+
+def trace_step(model: Any, batch: Any) -> TracedStep:
+    """Traces the step of a compiled model; the model's variables keep their values.
+
+    Args:
+      model: the model; layers and optimizer that have no variables yet get them.
+      batch: what `train_step` gets, a structure of TensorSpecs.
+
+    Raises:
+      ModelError: the step cannot be traced, or trains nothing.
+    """
+    recorder = _Recorder()
+
+    def step(data: Any) -> Any:
+        recorder.found.clear()
+        recorder.optimizers.clear()
+        logs = model.train_step(data)
+        return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
+
+    with user_code("train_step()"), recorder.recording(), tf.init_scope():
+        for _ in range(2):  # the first time makes layers, metrics and the optimizer
+            function = tf.function(step, autograph=False).get_concrete_function(batch)
+    found = recorder.found
+    if not found:
+        raise ModelError(
+            f"model {model.name}: train_step() gave no gradients to an optimizer: compile(optimizer=...) it, and let "
+            "some of its variables be trainable."
+        )
+    if len(recorder.optimizers) > 1:
+        names = ", ".join(type(one).__name__ for one in recorder.optimizers)
+        raise ModelError(f"model {model.name}: train_step() uses several optimizers ({names}): use one.")
+    trained = {id(_variable(one)): number for number, (_, one) in enumerate(found)}
+    if len(trained) < len(found):
+        raise ModelError(f"model {model.name}: train_step() applies two gradients to one variable: add them up first.")
+    return _step_of(model, function, found, recorder.optimizers[0])
+
+
+def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimizer: Any) -> TracedStep:
+    captured = list(function.graph.variables)
+    keys = _keys(model, captured)
+    graph = PortableGraph.of(function, captured)
+    metrics = {id(_variable(one)) for one in model.metrics_variables}
+    places = _places(found)
+    starts = _starts(model)
+    variables = []
+    kept_uses = []
+    for variable, use in zip(captured, graph.uses, strict=True):
+        value = variable.numpy()
+        if id(variable) in places:
+            gradient, is_sparse = places[id(variable)]
+            if use is None:
+                continue
+            if use.assigned:
+                raise ModelError(
+                    f"variable {keys[id(variable)]} is trained, and the model assigns it too: make it with "
+                    "trainable=False, or leave its values to the optimizer."
+                )
+            variables.append(TracedVariable(keys[id(variable)], TRAINED, value, gradient, is_sparse))
+        elif use is None:
+            continue
+        elif use.assigned and id(variable) in metrics and use.adds:
+            variables.append(TracedVariable(keys[id(variable)], SUM, starts.get(id(variable), value)))
+        elif use.assigned:
+            if id(variable) in metrics:
+                log.warning(
+                    "metric variable %s is not a sum over batches: it is the chief's alone", keys[id(variable)]
+                )
+            variables.append(TracedVariable(keys[id(variable)], STATE, value))
+        else:
+            variables.append(TracedVariable(keys[id(variable)], FIXED, value))
+        kept_uses.append(use)
+    graph = dataclasses.replace(graph, uses=tuple(kept_uses))
+    with_gradient = [one for gradient, one in found if gradient is not None]
+    rules = trace_rules(optimizer, with_gradient, [keys[id(_variable(one))] for one in with_gradient])
+    return TracedStep(graph, tuple(variables), rules)
+
+
+def _places(found: Sequence[tuple[Any, Any]]) -> dict[int, tuple[tuple[int, ...], bool]]:
+    """Returns the places of each variable's gradient among the results, of which the loss is the first."""
+    places: dict[int, tuple[tuple[int, ...], bool]] = {}
+    at = 1
+    for gradient, variable in found:
+        flat = tf.nest.flatten(gradient, expand_composites=True) if gradient is not None else []
+        places[id(_variable(variable))] = tuple(range(at, at + len(flat))), isinstance(gradient, tf.IndexedSlices)
+        at += len(flat)
+    return places
+
+
+def _starts(model: Any) -> dict[int, np.ndarray[Any, Any]]:
+    """Returns the value of each metric's variable before the first batch, by the id of the variable."""
+    before = [(one, one.numpy()) for one in model.metrics_variables]
+    model.reset_metrics()
+    starts = {id(_variable(one)): one.numpy() for one, _ in before}
+    for one, value in before:
+        one.assign(value)
+    return starts
+
+
+def _keys(model: Any, captured: Sequence[Any]) -> dict[int, str]:
+    """Returns the key of each variable, by its id: those of the model first, so that `keyed_variables` has them too."""
+    named = {id(_variable(one)): one for one in [*keyed_variables(model).values(), *model.metrics_variables]}
+    for one in captured:
+        named.setdefault(id(one), types.SimpleNamespace(path=one.name.partition(":")[0]))
+    return dict(zip(named, variable_keys(list(named.values())), strict=True))
+
+
+def _variable(one: Any) -> Any:
+    """Returns TensorFlow's variable of one of Keras."""
+    return one.value if not isinstance(one, tf.Variable) else one
+
+
+def _loss_of(logs: Any, model: Any) -> tf.Tensor:
+    """Returns the loss of the batch from what `train_step` returned.
+
+    The metrics begin anew in each step, so the mean of the loss is that of the batch.
+    """
+    values = logs if isinstance(logs, Mapping) else {}
+    for name in ("loss", *values):
+        value = values.get(name)
+        if isinstance(value, tf.Tensor) and value.dtype.is_floating and value.shape.rank == 0:
+            return tf.cast(value, tf.float32)
+    raise ModelError(
+        f"model {model.name}: train_step() returned no scalar (it returned {type(logs).__name__}): return a dict of "
+        "metrics, with the loss as 'loss'."
+    )
