@@ -46,12 +46,14 @@ class Model:
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
+      has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
       sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
     sums = 0
+    has_epochs = False
     hooks_every_step = False
     gives_advice = True
 
@@ -147,6 +149,10 @@ class Model:
         If a hook of another worker does, that worker makes no more steps.
         """
         return []
+
+    def epochs(self) -> Any:
+        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
+        return None
 
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
         """Makes listeners, whose methods the chief calls before and after it writes each checkpoint, and at the end.
