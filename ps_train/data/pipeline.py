@@ -25,7 +25,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.polling import told_while_running
 from ps_train.base.process_stats import available_cores, memory_limit
 from ps_train.base.user_code import user_code
-from ps_train.data.arrays import Arrays, Batched
+from ps_train.data.arrays import Arrays, Batched, DealtBatches
 from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.example_rows import count_of, gather_rows
@@ -151,6 +151,8 @@ def training_batches(
     """
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
+    if isinstance(data, DealtBatches):
+        data = data.dealt(shard.count, shard.index)
     if isinstance(data, Batched):
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):

@@ -190,7 +190,9 @@ def _fetched_rows(
     found: dict[str, tf.Tensor] = {}
     for use, one in rows:
         parts = [next(ids) for _ in use.gathers]
-        flat = tf.concat([tf.reshape(part, [-1]) for part in parts], 0) if len(parts) > 1 else tf.reshape(parts[0], [-1])
+        flat = (
+            tf.concat([tf.reshape(part, [-1]) for part in parts], 0) if len(parts) > 1 else tf.reshape(parts[0], [-1])
+        )
         fetched = one.fetch(flat)
         one.fetched.append((flat, fetched))
         pieces = tf.split(fetched, [tf.size(part) for part in parts]) if len(parts) > 1 else [fetched]

@@ -7,6 +7,8 @@ The features of this model are whole batches, because a step of Keras has its la
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +17,32 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.data.arrays import Batch
+from ps_train.data.arrays import Batch, DealtBatches
+from ps_train.data.sent.sent_data import SentData
 from ps_train.modeling.keras.portable_graph import Rows
 from ps_train.modeling.keras.traced_step import FIXED, STATE, SUM, TRAINED, TracedStep, TracedVariable
 from ps_train.modeling.model import SUMS, Model
 
 _KEYS = v1.GraphKeys
+
+SETTINGS = "settings.json"
+
+
+def batches_of(data: SentData, deals: bool) -> DealtBatches:
+    """Returns the batches of a fit.
+
+    Args:
+      data: the data.
+      deals: True if a batch is of one worker; else all workers take parts of it.
+    """
+    return DealtBatches(lambda count, index: data.batches(count, index, deals))
+
+
+def write_settings(directory: str, deals: bool) -> None:
+    """Writes what `SentKerasModel` needs to know beside step and data."""
+    with open(os.path.join(directory, SETTINGS), "w") as file:
+        json.dump({"deals": deals}, file)
+
 
 
 class TracedKerasModel(Model):
@@ -30,6 +52,7 @@ class TracedKerasModel(Model):
       step: the step.
     """
 
+    has_epochs = True
     default_learning_rate = 1.0  # a factor of the optimizer's own rate
     gives_advice = False
 
@@ -134,3 +157,9 @@ class SentKerasModel(TracedKerasModel):
     def __init__(self, path: str) -> None:
         super().__init__(TracedStep.read(path))
         self._path = path
+
+    def data(self, split: str, data_dir: str) -> Any:
+        """Returns the batches of the fit; there is no test split."""
+        with open(os.path.join(self._path, SETTINGS)) as file:
+            settings = json.load(file)
+        return batches_of(SentData.read(self._path), settings["deals"]) if split == "train" else None

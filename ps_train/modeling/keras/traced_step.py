@@ -133,7 +133,10 @@ class _Recorder:
     Attributes:
       optimizers: each optimizer that was given something.
       found: (gradient or None, Keras variable) in order.
+      made_variables: True if the last trace has made variables.
     """
+
+    made_variables = False
 
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
@@ -174,6 +177,32 @@ class _Recorder:
         self.found += zip(gradients, given, strict=True)
 
 
+def build(model: Any, batch: Any) -> None:
+    """Makes the variables of a model and its optimizer that are not there yet, as `trace_step` does."""
+    if not model.built or not model.optimizer.built:
+        _traced(model, batch, _Recorder())
+
+
+def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
+    """Returns the step as a concrete function of a batch; its results are the loss and a list of the gradients."""
+
+    def step(data: Any) -> Any:
+        recorder.found.clear()
+        recorder.optimizers.clear()
+        logs = model.train_step(data)
+        return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
+
+    before = _count(model)
+    with user_code("train_step()"), recorder.recording(), tf.init_scope():
+        function = tf.function(step, autograph=False).get_concrete_function(batch)
+    recorder.made_variables = _count(model) > before
+    return function
+
+
+def _count(model: Any) -> int:
+    return sum(map(len, (model.variables, model.metrics_variables, model.optimizer.variables)))
+
+
 def trace_step(model: Any, batch: Any) -> TracedStep:
     """Traces the step of a compiled model; the model's variables keep their values.
 
@@ -186,15 +215,9 @@ def trace_step(model: Any, batch: Any) -> TracedStep:
     """
     recorder = _Recorder()
 
-    def step(data: Any) -> Any:
-        recorder.found.clear()
-        recorder.optimizers.clear()
-        logs = model.train_step(data)
-        return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
-
-    with user_code("train_step()"), recorder.recording(), tf.init_scope():
-        for _ in range(2):  # the first time makes layers, metrics and the optimizer
-            function = tf.function(step, autograph=False).get_concrete_function(batch)
+    function = _traced(model, batch, recorder)
+    if recorder.made_variables:  # layers, metrics and the optimizer make their variables the first time
+        function = _traced(model, batch, recorder)
     found = recorder.found
     if not found:
         raise ModelError(
@@ -237,9 +260,7 @@ def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimi
             variables.append(TracedVariable(keys[id(variable)], SUM, starts.get(id(variable), value)))
         elif use.assigned:
             if id(variable) in metrics:
-                log.warning(
-                    "metric variable %s is not a sum over batches: it is the chief's alone", keys[id(variable)]
-                )
+                log.warning("metric variable %s is not a sum over batches: it is the chief's alone", keys[id(variable)])
             variables.append(TracedVariable(keys[id(variable)], STATE, value))
         else:
             variables.append(TracedVariable(keys[id(variable)], FIXED, value))
@@ -271,9 +292,17 @@ def _starts(model: Any) -> dict[int, np.ndarray[Any, Any]]:
     return starts
 
 
+def keyed_metrics(model: Any) -> dict[str, Any]:
+    """Returns key to variable of a model's metrics; the keys are not those of other variables of the model."""
+    others = list(keyed_variables(model).values())
+    own = {id(one) for one in others}
+    metrics = [one for one in model.metrics_variables if id(one) not in own]
+    return dict(zip(variable_keys([*others, *metrics])[len(others) :], metrics, strict=True))
+
+
 def _keys(model: Any, captured: Sequence[Any]) -> dict[int, str]:
     """Returns the key of each variable, by its id: those of the model first, so that `keyed_variables` has them too."""
-    named = {id(_variable(one)): one for one in [*keyed_variables(model).values(), *model.metrics_variables]}
+    named = {id(_variable(one)): one for one in [*keyed_variables(model).values(), *keyed_metrics(model).values()]}
     for one in captured:
         named.setdefault(id(one), types.SimpleNamespace(path=one.name.partition(":")[0]))
     return dict(zip(named, variable_keys(list(named.values())), strict=True))

@@ -104,7 +104,9 @@ class Saving(Saves):
             self._job, step, joined.directory, device, self.listeners, joined.model_directory.name
         )
         every_secs = min((secs for secs in (self._job.save_secs, most_secs) if secs), default=0)
-        self._hook = SaveHook(self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, epochs.at_rest)
+        self._hook = SaveHook(
+            self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, epochs.at_rest
+        )
         self._epochs = epochs
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
         self._watcher: SaveWatcher | None = None

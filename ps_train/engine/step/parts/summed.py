@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.parts.step_part import Compute, MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.updates.modes.shard_part import RoundPart, ShardPart, Verdict
 from ps_train.engine.variables.variables import ps_device, zeros_variable
-from ps_train.data.pipeline import Batches
 from ps_train.modeling.model import SUMS
 
 
@@ -51,9 +51,7 @@ class Sums(StepPart):
             added = tf.add_n(self._added) if len(self._added) > 1 else self._added[0]
             # A batch after the end of the input repeats examples, and adds nothing.
             added = tf.where(computed.examples > 0, added, tf.zeros_like(added))
-            return push(
-                [dataclasses.replace(one, sums=(added,)) if one.ps == 0 else one for one in pushes], computed
-            )
+            return push([dataclasses.replace(one, sums=(added,)) if one.ps == 0 else one for one in pushes], computed)
 
         return pushed
 
