@@ -1,7 +1,7 @@
 """The other tasks of a fit on this machine, as child processes of the one that calls it.
 
-    with children_of(job, arguments, console) as children:
-        worker.run(children.job, Task("worker", 0), console, given, children.watch)
+with children_of(job, arguments, console) as children:
+worker.run(children.job, Task("worker", 0), console, given, children.watch)
 """
 
 from __future__ import annotations

@@ -111,7 +111,9 @@ def fit(
         steps_per_epoch=steps_per_epoch,
         seed=seed,
     )
-    validation = Validation(*_unpacked(validation_data), validation_batch_size or batch_size, validation_steps, validation_freq)
+    validation = Validation(
+        *_unpacked(validation_data), validation_batch_size or batch_size, validation_steps, validation_freq
+    )
     call = _Call(model, data, callbacks, epochs, initial_epoch, verbose, validation, given)
     return call.run(parsed)
 

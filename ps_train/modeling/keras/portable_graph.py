@@ -171,10 +171,12 @@ class Rows:
 
     Attributes:
       fetch: function of indices, int [n]; returns their rows [n, ...].
+      reads: number of gathers.
       fetched: filled by `place`: the indices and the rows of all gathers together.
     """
 
     fetch: Any
+    reads: int
     fetched: list[tuple[tf.Tensor, tf.Tensor]] = dataclasses.field(default_factory=list)
 
 
@@ -262,8 +264,7 @@ def _use(graph: Any, inner: tf.Tensor, variable: Any) -> Use:
     readers = inner.consumers()
     plain = all(op.type in (_READ, _GATHER, _SHAPE) and op.inputs[0] is inner for op in readers)
     plain = plain and all(op.get_attr("batch_dims") == 0 for op in readers if op.type == _GATHER)
-    gathers = [op for op in readers if op.type == _GATHER]
-    rows_only = plain and gathers and all(op.type in (_GATHER, _SHAPE) for op in readers)
+    gathers = _gathers(readers) if plain else []
     writes = [op for op in readers if op.type.startswith(_WRITES)]
     calls = [op for op in readers if op not in writes and op.type not in (_READ, _GATHER, _SHAPE)]
     assigned = bool(writes) or any(_changes(graph, op) for op in calls)
@@ -272,7 +273,7 @@ def _use(graph: Any, inner: tf.Tensor, variable: Any) -> Use:
         shape=tuple(variable.shape.as_list()),
         dtype=variable.dtype.base_dtype.name,
         by_value=plain,
-        gathers=tuple(Gather(op.outputs[0].name, op.inputs[1].name) for op in gathers) if rows_only else (),
+        gathers=tuple(Gather(op.outputs[0].name, op.inputs[1].name) for op in gathers),
         assigned=assigned,
         adds=assigned and not any(_changes(graph, op) for op in calls) and all(_adds(op, inner) for op in writes),
     )
@@ -295,6 +296,25 @@ def _changes(graph: Any, op: tf.Operation) -> bool:
                 seen.add(name)
                 pending += library[name].node_def
     return False
+
+
+def _gathers(readers: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Returns the operations that read rows of a variable; empty if something reads it whole."""
+    found, pending = list[tf.Operation](), list(readers)
+    while pending:
+        op = pending.pop()
+        if op.type in (_READ, "Identity"):
+            pending += op.outputs[0].consumers()
+        elif op.type == _GATHER or (op.type == "GatherV2" and _takes_rows(op)):
+            found.append(op)
+        elif op.type not in (_SHAPE, "Shape"):
+            return []
+    return found
+
+
+def _takes_rows(op: tf.Operation) -> bool:
+    axis = tf.get_static_value(op.inputs[2])
+    return axis is not None and int(axis) == 0 and not op.get_attr("batch_dims")
 
 
 _SAME = ("Identity", "Cast", "EnsureShape", "Reshape")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -19,13 +19,18 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.data.arrays import Batch, DealtBatches
 from ps_train.data.sent.sent_data import SentData
-from ps_train.modeling.keras.portable_graph import Rows
+from ps_train.modeling.keras.portable_graph import Rows, Use
 from ps_train.modeling.keras.traced_step import FIXED, STATE, SUM, TRAINED, TracedStep, TracedVariable
 from ps_train.modeling.model import SUMS, Model
+from ps_train.modeling.tables.lookups import lookup
+from ps_train.modeling.tables.table import Table
 
 _KEYS = v1.GraphKeys
 
 SETTINGS = "settings.json"
+
+TABLE_BYTES = 1 << 20
+"""Bytes from which on only the rows of a variable travel that a batch reads, where nothing else reads it."""
 
 
 def batches_of(data: SentData, deals: bool) -> DealtBatches:
@@ -44,7 +49,6 @@ def write_settings(directory: str, deals: bool) -> None:
         json.dump({"deals": deals}, file)
 
 
-
 class TracedKerasModel(Model):
     """A model that computes a traced step.
 
@@ -60,7 +64,6 @@ class TracedKerasModel(Model):
         self._step = step
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
-        self._handed = 0
 
     @property
     def sums(self) -> int:
@@ -72,9 +75,14 @@ class TracedKerasModel(Model):
         if not training:
             raise ModelError("a traced step of Keras only trains: score with model.evaluate() or model.predict().")
         arguments = [one for one in tf.nest.flatten(features.features, expand_composites=True) if one is not None]
-        given = [self._given(one) for one in self._step.variables]
+        begun: list[tf.Operation] = []
+        given = [
+            self._given(one, use, begun) for one, use in zip(self._step.variables, self._step.graph.uses, strict=True)
+        ]
         sums = [(one, variable) for one, variable in zip(self._step.variables, given, strict=True) if one.role == SUM]
-        begun = [variable.assign(one.value, read_value=False) for one, variable in sums]
+        self._tables = {
+            one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
+        }
         with tf.control_dependencies(begun):
             ready = tf.no_op()
         (loss, *gradients), effects = self._step.graph.place(arguments, given, "keras", ready)
@@ -93,28 +101,41 @@ class TracedKerasModel(Model):
 
     def compute_gradients(self, loss: Any, variables: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the gradients of the last call of `forward`."""
-        return self._step.rules.on_worker(self._gradients)
+        found = dict(self._step.rules.on_worker(self._gradients))
+        for key, rows in self._tables.items():
+            if key in found:
+                found[key] = _row_gradient(rows, found[key], variables[key])
+        return found
 
     def optimizer(self, name: str, learning_rate: Any) -> Any:
         """Returns the traced updates for the current ps."""
         return self._step.rules.optimizer(learning_rate, v1.train.get_or_create_global_step())
 
-    def _given(self, one: TracedVariable) -> Any:
-        """Returns a variable, or a value in its place."""
+    def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation]) -> Any:
+        """Returns a variable, or what takes its place; adds to `begun` what must run before it is used."""
         if one.role == SUM:
-            return v1.get_variable(
-                f"ps_train_sum/{one.key}",
-                initializer=np.array(one.value),
-                trainable=False,
-                use_resource=True,
-                collections=[_KEYS.LOCAL_VARIABLES],
-            )
+            sums = _own(f"ps_train_sum/{one.key}", one.value)
+            begun.append(sums.assign(one.value, read_value=False))
+            return sums
         if one.role == STATE:
             return v1.get_variable(one.key, initializer=one.value, trainable=False, use_resource=True)
         if one.role == FIXED:
             return self._fixed(one)
+        if self._is_table(one, use):
+            table = _KerasTable(one.key, one.value.shape[1], rows=one.value.shape[0], initializer=one.value)
+            return Rows(lambda ids: lookup(table, ids), len(use.gathers))
         variable = v1.get_variable(one.key, **self._shape(one), initializer=one.value, use_resource=True)
-        return tf.convert_to_tensor(variable)
+        value = tf.convert_to_tensor(variable)
+        if use.by_value:
+            return value
+        here = _own(f"ps_train_here/{one.key}", np.zeros(one.value.shape, one.value.dtype))
+        begun.append(here.assign(value, read_value=False))
+        return here
+
+    def _is_table(self, one: TracedVariable, use: Use) -> bool:
+        """Returns True for a variable of which only rows travel."""
+        is_large = one.value.nbytes >= TABLE_BYTES and one.value.ndim == 2
+        return bool(is_large and use.gathers and one.is_sparse and self._step.rules.allows_rows(one.key))
 
     def _shape(self, one: TracedVariable) -> dict[str, Any]:
         """Returns the shape, by which a variable may be divided; none where its rule needs the whole of it."""
@@ -145,6 +166,42 @@ class TracedKerasModel(Model):
                 parts = [gradients[place - 1] for place in one.gradient]
                 found[one.key] = tf.IndexedSlices(*parts) if one.is_sparse else parts[0]
         return found
+
+
+class _KerasTable(Table):
+    """The table behind a variable of Keras; its rows keep their order."""
+
+    has_natural_order: ClassVar[bool] = True
+
+
+def _own(name: str, value: np.ndarray[Any, Any]) -> Any:
+    """Returns a variable of this worker's own."""
+    return v1.get_variable(
+        name,
+        initializer=np.array(value),
+        trainable=False,
+        use_resource=True,
+        collections=[_KEYS.LOCAL_VARIABLES],
+    )
+
+
+def _row_gradient(rows: Rows, slices: tf.IndexedSlices, source: Any) -> Any:
+    """Returns the gradient for the rows of a table, from that for the variable.
+
+    Args:
+      rows: what was fetched.
+      slices: the gradient by the indices of the table.
+      source: that of which the fetched rows are a function.
+    """
+    ((ids, fetched),) = rows.fetched[-1:]
+    if rows.reads == 1:  # each fetched row has its gradient, in their order
+        return tf.gradients(fetched, [source], grad_ys=[slices.values])[0]
+    number = tf.size(ids)
+    distinct, place = tf.unique(tf.concat([tf.cast(ids, tf.int64), tf.cast(slices.indices, tf.int64)], 0))
+    total = tf.math.unsorted_segment_sum(slices.values, place[number:], tf.size(distinct))
+    times = tf.math.unsorted_segment_sum(tf.ones([number]), place[:number], tf.size(distinct))
+    shares = tf.gather(total, place[:number]) / tf.gather(times, place[:number])[:, tf.newaxis]
+    return tf.gradients(fetched, [source], grad_ys=[shares])[0]
 
 
 class SentKerasModel(TracedKerasModel):

@@ -193,7 +193,7 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
     before = _count(model)
-    with user_code("train_step()"), recorder.recording(), tf.init_scope():
+    with user_code("train_step()"), recorder.recording():
         function = tf.function(step, autograph=False).get_concrete_function(batch)
     recorder.made_variables = _count(model) > before
     return function
@@ -234,41 +234,50 @@ def trace_step(model: Any, batch: Any) -> TracedStep:
 
 
 def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimizer: Any) -> TracedStep:
-    captured = list(function.graph.variables)
-    keys = _keys(model, captured)
-    graph = PortableGraph.of(function, captured)
-    metrics = {id(_variable(one)) for one in model.metrics_variables}
-    places = _places(found)
-    starts = _starts(model)
-    variables = []
-    kept_uses = []
-    for variable, use in zip(captured, graph.uses, strict=True):
-        value = variable.numpy()
-        if id(variable) in places:
-            gradient, is_sparse = places[id(variable)]
-            if use is None:
-                continue
-            if use.assigned:
-                raise ModelError(
-                    f"variable {keys[id(variable)]} is trained, and the model assigns it too: make it with "
-                    "trainable=False, or leave its values to the optimizer."
-                )
-            variables.append(TracedVariable(keys[id(variable)], TRAINED, value, gradient, is_sparse))
-        elif use is None:
-            continue
-        elif use.assigned and id(variable) in metrics and use.adds:
-            variables.append(TracedVariable(keys[id(variable)], SUM, starts.get(id(variable), value)))
-        elif use.assigned:
-            if id(variable) in metrics:
-                log.warning("metric variable %s is not a sum over batches: it is the chief's alone", keys[id(variable)])
-            variables.append(TracedVariable(keys[id(variable)], STATE, value))
-        else:
-            variables.append(TracedVariable(keys[id(variable)], FIXED, value))
-        kept_uses.append(use)
-    graph = dataclasses.replace(graph, uses=tuple(kept_uses))
+    keys = _keys(model, [*function.graph.variables, *(_variable(one) for _, one in found)])
+    captured = {id(variable): variable for variable in function.graph.variables}
+    used = [captured[one] for one in keys if one in captured]  # in the order of the model
+    graph = PortableGraph.of(function, used)
+    roles = _Roles(model, found, keys)
+    variables = [roles.of(variable, use) for variable, use in zip(used, graph.uses, strict=True) if use is not None]
+    graph = dataclasses.replace(graph, uses=tuple(use for use in graph.uses if use is not None))
     with_gradient = [one for gradient, one in found if gradient is not None]
     rules = trace_rules(optimizer, with_gradient, [keys[id(_variable(one))] for one in with_gradient])
     return TracedStep(graph, tuple(variables), rules)
+
+
+class _Roles:
+    """Finds the roles of the variables of a step.
+
+    Args:
+      model: the model.
+      found: gradient and variable of each update.
+      keys: the key of each variable, by its id.
+    """
+
+    def __init__(self, model: Any, found: Sequence[tuple[Any, Any]], keys: Mapping[int, str]) -> None:
+        self._keys, self._places = keys, _places(found)
+        self._metrics = {id(_variable(one)) for one in model.metrics_variables}
+        self._starts = _starts(model)
+
+    def of(self, variable: Any, use: Use) -> TracedVariable:
+        """Returns a variable with its role; raises ModelError for one that is trained and assigned."""
+        one, key = id(variable), self._keys[id(variable)]
+        if one in self._places:
+            if use.assigned:
+                raise ModelError(
+                    f"variable {key} is trained, and the model assigns it too: make it with trainable=False, or leave "
+                    "its values to the optimizer."
+                )
+            gradient, is_sparse = self._places[one]
+            return TracedVariable(key, TRAINED, variable.numpy(), gradient, is_sparse)
+        if not use.assigned:
+            return TracedVariable(key, FIXED, variable.numpy())
+        if one in self._metrics and use.adds:
+            return TracedVariable(key, SUM, self._starts[one])
+        if one in self._metrics:
+            log.warning("metric variable %s is not a sum over batches: its value is the chief's alone", key)
+        return TracedVariable(key, STATE, variable.numpy())
 
 
 def _places(found: Sequence[tuple[Any, Any]]) -> dict[int, tuple[tuple[int, ...], bool]]:
