@@ -76,11 +76,22 @@ def fit(
 
     Args:
       model: a compiled Keras model.
-      x, y, sample_weight: as `keras.Model.fit` takes them.
+      x: as in `keras.Model.fit`; also a function that makes it, and a source of ps_train.
+      y: as in Keras.
       batch_size: examples of a step: of all workers together with update="sync", else of one worker.
-      epochs, verbose, callbacks, validation_split, validation_data, shuffle, class_weight, initial_epoch: as in Keras;
-        callbacks run in the chief's process.
-      steps_per_epoch, validation_steps, validation_batch_size, validation_freq: as in Keras.
+      epochs: as in Keras.
+      verbose: as in Keras.
+      callbacks: as in Keras; they run in the chief's process.
+      validation_split: as in Keras.
+      validation_data: as in Keras; the chief scores it.
+      shuffle: as in Keras.
+      class_weight: as in Keras.
+      sample_weight: as in Keras.
+      initial_epoch: as in Keras.
+      steps_per_epoch: as in Keras.
+      validation_steps: as in Keras.
+      validation_batch_size: as in Keras.
+      validation_freq: as in Keras.
       **given: flags of ps_train by name: `num_ps=2, num_workers=4, update="sync", model_dir="runs/a"`.
 
     Returns:
@@ -97,10 +108,8 @@ def fit(
     if task.job_name == "ps":
         _end_with(ps.run(parsed.job, flags.with_task(task), _console(verbose)))
         return keras.callbacks.History()
-    if validation_split:
-        if validation_data is None:
-            (x, y, sample_weight), validation_data = split_arrays(x, y, sample_weight, validation_split)
-    seed = parsed.job.seed
+    if validation_split and validation_data is None:
+        (x, y, sample_weight), validation_data = split_arrays(x, y, sample_weight, validation_split)
     data = sent_data(
         x,
         y,
@@ -109,7 +118,7 @@ def fit(
         shuffle=shuffle,
         class_weight=class_weight,
         steps_per_epoch=steps_per_epoch,
-        seed=seed,
+        seed=parsed.job.seed,
     )
     validation = Validation(
         *_unpacked(validation_data), validation_batch_size or batch_size, validation_steps, validation_freq

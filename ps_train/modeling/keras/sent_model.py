@@ -1,6 +1,6 @@
 """A Keras model that was traced, as a model of the engine.  It needs no Keras.
 
-    python -m ps_train --job_name=worker --model=ps_train.modeling.keras.sent_model:SentKerasModel --model_arg=path=DIR ...
+    python -m ps_train --model=ps_train.modeling.keras.sent_model:SentKerasModel --model_arg=path=DIR ...
 
 The features of this model are whole batches, because a step of Keras has its labels and weights among them.
 """

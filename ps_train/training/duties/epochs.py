@@ -6,6 +6,7 @@ has the program's own state, such as eager execution.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -95,8 +96,7 @@ class Epochs(Duty):
             while not self.is_over and self._ended < step // self._every:
                 self._values.settle(step)
                 self._ended += 1
-                boundary = self._ended * self._every
-                if self._events.run(lambda: listener.end_epoch(boundary)):
+                if self._events.run(functools.partial(listener.end_epoch, self._ended * self._every)):
                     self.is_over = True
                     self._end_training("stop_training")
 
