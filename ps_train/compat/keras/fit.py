@@ -21,7 +21,8 @@ import tensorflow as tf
 
 from ps_train.base import gc_control, malloc
 from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_DONE, ConfigError, JobFailedError, UserCodeError, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, ConfigError, JobFailedError, exit_code_of_signal
+from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.fit import check_names, texts_of
@@ -30,14 +31,15 @@ from ps_train.compat.keras.cluster_values import KerasCluster
 from ps_train.compat.keras.epochs import EpochDriver, Validation
 from ps_train.config import flags
 from ps_train.config.job import Job, Task
-from ps_train.data.sent.sent_data import SentData, sent_data, split_arrays
-from ps_train.modeling.keras.sent_model import TracedKerasModel, batches_of, write_settings
+from ps_train.data.sent.sent_data import SentData, sent_data
+from ps_train.modeling.keras.sent_model import TracedKerasModel, write_settings
 from ps_train.modeling.keras.traced_step import TracedStep, build, trace_step
 from ps_train.training.duties.epochs import Values
 from ps_train.training.joining.prepare import prepare
 from ps_train.training.tasks import ps, worker
 
 log = logging.getLogger(__name__)
+split_arrays: Any = None
 
 _SENT = "ps_train.modeling.keras.sent_model:SentKerasModel"
 _HERE = "ps_train.keras.fit()"
@@ -212,7 +214,7 @@ class FittedModel(TracedKerasModel):
     Args:
       step: the traced step.
       data: the data.
-      deals: see `batches_of`.
+      deals: True if a batch is of one worker.
       listener: told the ends of epochs; None in a task that is not the chief.
     """
 
@@ -222,7 +224,7 @@ class FittedModel(TracedKerasModel):
 
     def data(self, split: str, data_dir: str) -> Any:
         """Returns the batches; there is no test split."""
-        return batches_of(self._data, self._deals) if split == "train" else None
+        return self.batches_of(self._data, self._deals) if split == "train" else None
 
     def epochs(self) -> Any:
         """Returns what is told the ends of epochs."""

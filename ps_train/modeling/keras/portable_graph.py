@@ -151,8 +151,11 @@ class PortableGraph:
                 feeds[f"{use.node}:0"] = found.handle
         _give_values(nodes, values)
         wanted = [*self.outputs, *self.effects]
-        rows = [(use, found) for use, found in zip(self.uses, given, strict=True) if isinstance(found, Rows)]
+        rows = [
+            (use, found) for use, found in zip(self.uses, given, strict=True) if use and isinstance(found, Rows)
+        ]
         if rows:
+            _give_shapes(nodes, {use.node: use for use, _ in rows})
             feeds |= _fetched_rows(nodes, feeds, rows, name)
             nodes = v1.graph_util.extract_sub_graph(nodes, sorted({one.partition(":")[0] for one in wanted}))
             there = {node.name for node in nodes.node}
@@ -238,10 +241,20 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             axis = axis or _add_constant(nodes, np.int32(0))
             node.input.insert(2, axis)
         elif node.op == _SHAPE:
-            kind = tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype
-            controls = [one for one in node.input if one.startswith("^")]
-            _become_constant(node, np.array(use.shape, kind))
-            node.input.extend(controls)
+            _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
+
+
+def _give_shapes(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
+    """Makes the nodes that read the shape of a variable constants; the nodes are in the order of their inputs."""
+    whole = dict(tables)
+    for node in nodes.node:
+        use = whole.get(node.input[0].partition(":")[0]) if node.input else None
+        if use is None:
+            continue
+        if node.op in (_READ, "Identity"):
+            whole[node.name] = use
+        elif node.op in (_SHAPE, "Shape"):
+            _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
 
 
 def _add_constant(nodes: v1.GraphDef, value: Any) -> str:
@@ -252,11 +265,13 @@ def _add_constant(nodes: v1.GraphDef, value: Any) -> str:
 
 def _become_constant(node: v1.NodeDef, value: Any) -> None:
     proto = tf.make_tensor_proto(value)
+    controls = [one for one in node.input if one.startswith("^")]
     node.op = "Const"
     del node.input[:]
     node.attr.clear()
     node.attr["dtype"].type = proto.dtype
     node.attr["value"].tensor.CopyFrom(proto)
+    node.input.extend(controls)
 
 
 def _use(graph: Any, inner: tf.Tensor, variable: Any) -> Use:

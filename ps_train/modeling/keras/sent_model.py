@@ -29,18 +29,11 @@ _KEYS = v1.GraphKeys
 
 SETTINGS = "settings.json"
 
+_APART = 1_000_003
+"""Difference of the seeds of two workers."""
+
 TABLE_BYTES = 1 << 20
 """Bytes from which on only the rows of a variable travel that a batch reads, where nothing else reads it."""
-
-
-def batches_of(data: SentData, deals: bool) -> DealtBatches:
-    """Returns the batches of a fit.
-
-    Args:
-      data: the data.
-      deals: True if a batch is of one worker; else all workers take parts of it.
-    """
-    return DealtBatches(lambda count, index: data.batches(count, index, deals))
 
 
 def write_settings(directory: str, deals: bool) -> None:
@@ -64,11 +57,26 @@ class TracedKerasModel(Model):
         self._step = step
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
+        self._index = 0
 
     @property
     def sums(self) -> int:
         """Number of values that are added up over the workers."""
         return sum(int(np.prod(one.value.shape)) for one in self._step.sums())
+
+    def batches_of(self, data: SentData, deals: bool) -> DealtBatches:
+        """Returns the batches of a fit, of which each worker gets its part.
+
+        Args:
+          data: the data.
+          deals: True if a batch is of one worker; else all workers take parts of it.
+        """
+
+        def deal(count: int, index: int) -> tf.data.Dataset:
+            self._index = index
+            return data.batches(count, index, deals)
+
+        return DealtBatches(deal)
 
     def forward(self, features: Batch, training: bool) -> Any:
         """Returns the loss of a batch; its gradients are kept for `compute_gradients`."""
@@ -118,13 +126,17 @@ class TracedKerasModel(Model):
             begun.append(sums.assign(one.value, read_value=False))
             return sums
         if one.role == STATE:
-            return v1.get_variable(one.key, initializer=one.value, trainable=False, use_resource=True)
+            state = v1.get_variable(one.key, initializer=one.value, trainable=False, use_resource=True)
+            if one.is_seed and self._index:  # or all workers would draw the same numbers
+                apart = np.array([self._index * _APART, 0], one.value.dtype)
+                begun.append(state.assign(state.read_value() + apart, read_value=False))
+            return state
         if one.role == FIXED:
             return self._fixed(one)
         if self._is_table(one, use):
             table = _KerasTable(one.key, one.value.shape[1], rows=one.value.shape[0], initializer=one.value)
             return Rows(lambda ids: lookup(table, ids), len(use.gathers))
-        variable = v1.get_variable(one.key, **self._shape(one), initializer=one.value, use_resource=True)
+        variable = v1.get_variable(one.key, **self._initial(one), use_resource=True)
         value = tf.convert_to_tensor(variable)
         if use.by_value:
             return value
@@ -137,22 +149,24 @@ class TracedKerasModel(Model):
         is_large = one.value.nbytes >= TABLE_BYTES and one.value.ndim == 2
         return bool(is_large and use.gathers and one.is_sparse and self._step.rules.allows_rows(one.key))
 
-    def _shape(self, one: TracedVariable) -> dict[str, Any]:
-        """Returns the shape, by which a variable may be divided; none where its rule needs the whole of it."""
-        return {} if one.key in self._step.rules.not_divisible else {"shape": one.value.shape}
+    def _initial(self, one: TracedVariable) -> dict[str, Any]:
+        """Returns the initial value; with a shape, by which a variable may be divided, unless its rule needs it whole."""
+        if one.key in self._step.rules.not_divisible:
+            return {"initializer": one.value}
+        dtype = tf.as_dtype(one.value.dtype)
+        return {"initializer": v1.constant_initializer(one.value), "shape": one.value.shape, "dtype": dtype}
 
     def _fixed(self, one: TracedVariable) -> Any:
         """Returns this worker's copy of a variable that no step changes, read once in a session."""
         on_ps = v1.get_variable(one.key, initializer=one.value, trainable=False, use_resource=True)
-
-        def value(*_: Any, **__: Any) -> tf.Tensor:
-            return tf.identity(on_ps)
+        with tf.init_scope():
+            value = tf.convert_to_tensor(on_ps)  # outside of the initializer, which runs on this worker
 
         return v1.get_variable(
             f"ps_train_here/{one.key}",
             shape=one.value.shape,
             dtype=tf.as_dtype(one.value.dtype),
-            initializer=value,
+            initializer=lambda *_, **__: value,
             trainable=False,
             use_resource=True,
             collections=[_KEYS.LOCAL_VARIABLES],
@@ -219,4 +233,4 @@ class SentKerasModel(TracedKerasModel):
         """Returns the batches of the fit; there is no test split."""
         with open(os.path.join(self._path, SETTINGS)) as file:
             settings = json.load(file)
-        return batches_of(SentData.read(self._path), settings["deals"]) if split == "train" else None
+        return self.batches_of(SentData.read(self._path), settings["deals"]) if split == "train" else None

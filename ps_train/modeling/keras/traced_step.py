@@ -25,7 +25,8 @@ from ps_train.base.errors import ModelError
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import PortableGraph, Use
-from ps_train.modeling.keras.rules import UpdateRules, trace_rules
+from ps_train.modeling.keras.rules import trace_rules
+from ps_train.modeling.keras.update_rules import UpdateRules
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class TracedVariable:
       value: the value that it begins with; of a sum, its value before the first batch of an epoch.
       gradient: place of its gradient among the results; empty for none.
       is_sparse: True if the gradient is of rows: values, indices and the dense shape, at three places.
+      is_seed: True for the state of a generator of random numbers: a seed and a counter.
     """
 
     key: str
@@ -50,6 +52,7 @@ class TracedVariable:
     value: np.ndarray[Any, Any]
     gradient: tuple[int, ...] = ()
     is_sparse: bool = False
+    is_seed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +86,7 @@ class TracedStep:
             "constants": [*self.graph.constants],
             "uses": [dataclasses.asdict(use) for use in self.graph.uses if use is not None],
             "variables": [
-                {"key": one.key, "role": one.role, "gradient": one.gradient, "is_sparse": one.is_sparse}
-                for one in self.variables
+                {name: value for name, value in vars(one).items() if name != "value"} for one in self.variables
             ],
         }
         with open(os.path.join(directory, _STEP), "w") as file:
@@ -114,7 +116,7 @@ class TracedStep:
             tuple(Use.of(one) for one in found["uses"]),
         )
         variables = tuple(
-            TracedVariable(one["key"], one["role"], array(f"value{n}"), tuple(one["gradient"]), one["is_sparse"])
+            TracedVariable(**{**one, "value": array(f"value{n}"), "gradient": tuple(one["gradient"])})
             for n, one in enumerate(found["variables"])
         )
         return cls(graph, variables, rules)
@@ -123,6 +125,9 @@ class TracedStep:
         """Returns the variables that are added up over the workers."""
         return [one for one in self.variables if one.role == SUM]
 
+
+_SEED = "seed_generator_state"
+"""End of the name of a variable with the state of a `keras.random.SeedGenerator`."""
 
 _STEP, _NODES, _RULES = "step.json", "step.pb", "rules.bin"
 
@@ -277,7 +282,8 @@ class _Roles:
             return TracedVariable(key, SUM, self._starts[one])
         if one in self._metrics:
             log.warning("metric variable %s is not a sum over batches: its value is the chief's alone", key)
-        return TracedVariable(key, STATE, variable.numpy())
+        is_seed = variable.name.partition(":")[0].endswith(_SEED) and variable.shape == [2]
+        return TracedVariable(key, STATE, variable.numpy(), is_seed=is_seed)
 
 
 def _places(found: Sequence[tuple[Any, Any]]) -> dict[int, tuple[tuple[int, ...], bool]]:
