@@ -177,13 +177,24 @@ def skip_deduplication(optimizer: Any) -> None:
         optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
 
 
-def make_slot(optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str) -> None:
+def make_slot(
+    optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str, dtype: Any = None, key: str = ""
+) -> None:
     """Makes a variable's slot with a shape and an initializer, unless the optimizer has it already.
 
     The public API reads slots (`get_slot`) but does not make them.
+
+    Args:
+      optimizer: the optimizer.
+      variable: the variable.
+      initializer: initializer of the slot.
+      shape: shape of the slot.
+      name: the name by which the optimizer finds the slot.
+      dtype: the slot's dtype; None for that of the variable.
+      key: the slot's name under the variable's, in the graph and in checkpoints; "" for the optimizer's name.
     """
-    dtype = variable.dtype.base_dtype
-    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, optimizer.get_name())
+    dtype = dtype or variable.dtype.base_dtype
+    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, key or optimizer.get_name())
 
 
 def adagrad_rate(optimizer: Any) -> tf.Tensor:
@@ -231,6 +242,23 @@ def make_variable_once(optimizer: Any, name: str, value: Any, beside: Any) -> An
 def variable_once(optimizer: Any, name: str, graph: Any) -> Any:
     """Returns a variable of `make_variable_once` in a graph."""
     return optimizer._get_non_slot_variable(name, graph=graph)
+
+
+def updates_of(optimizer: Any) -> Any:
+    """Returns the variable with the number of calls of a Keras optimizer's `apply`.
+
+    Public `iterations` is the number of real updates where the optimizer accumulates gradients.
+    """
+    return optimizer._iterations
+
+
+def function_graph(definition: Any) -> Any:
+    """Returns the graph of a function's definition, with its `inputs` and `outputs`.
+
+    The public API calls functions, and does not open those that a graph calls.
+    """
+    conversion = importlib.import_module("tensorflow.python.framework.function_def_to_graph")
+    return conversion.function_def_to_graph(definition)
 
 
 def add_saving_listener(hook: Any, listener: Any) -> None:

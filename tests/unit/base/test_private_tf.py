@@ -45,6 +45,13 @@ def has(name: str, owner: Callable[[], Any]) -> Callable[[], bool]:
 OWN_HOOK = "the settings of a program's own CheckpointSaverHook are unknown"
 
 
+def keras_counts_updates() -> bool:
+    import keras
+
+    optimizer = keras.optimizers.SGD(0.5)
+    return private_tf.updates_of(optimizer) is optimizer.iterations
+
+
 def saver_hook() -> Any:
     return v1.train.CheckpointSaverHook("m", save_steps=1)
 
@@ -254,6 +261,7 @@ SYMBOLS = [
         "a trained variable cannot be used in operations",
         lambda: stands_for_a_tensor_in_operations("__tf_tensor__"),
     ),
+    Symbol("_iterations", "a Keras optimizer does not know its step", keras_counts_updates),
     Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),
     Symbol("_num_steps", "a StopAtStepHook overshoots", has("_num_steps", lambda: v1.train.StopAtStepHook(1))),
@@ -430,6 +438,16 @@ class TestUse:
                 session.run(weight.initializer)
                 assert session.run(weight).tolist() == [1.0, 2.0]
         assert len(told) == 3
+
+    def test_a_functions_graph_has_its_inputs_and_outputs(self) -> None:
+        with tf.init_scope():
+            made = tf.function(lambda x: x + 2.0).get_concrete_function(tf.TensorSpec([]))
+            graph = private_tf.function_graph(made.function_def)
+        with tf.Graph().as_default():
+            found = tf.graph_util.import_graph_def(
+                graph.as_graph_def(), {graph.inputs[0].name: tf.constant(3.0)}, [graph.outputs[0].name]
+            )
+            assert self.run(found) == [5.0]
 
     def test_an_operation_runs_after_others(self) -> None:
         variable = resource("w")

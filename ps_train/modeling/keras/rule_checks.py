@@ -1,0 +1,167 @@
+"""Tells by trial which rules update each row by itself.
+
+    rules = examined(rules, reasons)
+    rules[0].whole_reason           # "Lamb computes each row from all rows"
+    rules[0].moves_values           # True: a row without a gradient moves too
+
+A rule makes some updates of random rows, once together and once in two parts.  The results are equal if the rule
+updates each row by itself, whatever operations it has.  Then it makes some updates with a gradient of zeros,
+of rows that had no gradient before and of rows that had one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.modeling.keras.update_rules import Rule
+
+_CUTS = ((7, 5), (13, 3))
+"""Numbers of rows of the two parts.  No number is that of the variable's own rows, which an operation may contain."""
+
+_SCALES = (1.0, 1e3, 1e-3, 1.0)
+"""Factors of the gradients of the updates: clipping changes some of them."""
+
+_TOLERANCE = 1e-4
+"""Relative to the largest value.  Rules that mix rows differ by more; kernels round the last rows differently."""
+
+_Values = Mapping[str, Any]
+
+
+def examined(rules: Sequence[Rule], reasons: Sequence[str]) -> list[Rule]:
+    """Returns rules with `whole_reason`, `moves_values` and `moves_slots`.
+
+    Args:
+      rules: the rules.
+      reasons: the `whole_reason` of each rule, if it needs the whole variable.
+    """
+    known: dict[Any, _Findings] = {}
+    found = []
+    for rule, reason in zip(rules, reasons, strict=True):
+        key = rule.graph, len(rule.shape)
+        if key not in known:
+            known[key] = _examine(rule)
+        whole = "" if known[key].is_by_row else reason
+        found.append(
+            dataclasses.replace(
+                rule, whole_reason=whole, moves_values=known[key].moves_values, moves_slots=known[key].moves_slots
+            )
+        )
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Findings:
+    """The findings about a rule; see `Rule`."""
+
+    is_by_row: bool
+    moves_values: bool
+    moves_slots: bool
+
+
+def _examine(rule: Rule) -> _Findings:
+    if not rule.shape:
+        return _Findings(False, True, True)
+    cut = next(one for one in _CUTS if rule.shape[0] not in (*one, sum(one)))
+    first, rows = cut[0], sum(cut)
+    with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
+        try:
+            trials = [_Trial(rule, number, session) for number in (rows, *cut)]
+            values = start = _values(rule, rows)
+            parts = [_cut(rule, values, slice(0, first)), _cut(rule, values, slice(first, rows))]
+            is_by_row = True
+            for update, gradient in enumerate(_gradients(rule, rows)):
+                pieces = (gradient, gradient[:first], gradient[first:])
+                values, *parts = [
+                    trial.updated(one, piece, update)
+                    for trial, one, piece in zip(trials, (values, *parts), pieces, strict=True)
+                ]
+                is_by_row &= all(_equal(_joined(rule, name, parts), value) for name, value in values.items())
+            zeros, moved = np.zeros_like(gradient), set()
+            for first_update, before in ((0, start), (len(_SCALES), values)):
+                for update in range(first_update, first_update + len(_SCALES)):
+                    new = trials[0].updated(before, zeros, update)
+                    moved |= {name for name in new if _has_rows(rule, name) and not _equal([new[name]], before[name])}
+                    before = new
+        except (ValueError, tf.errors.InvalidArgumentError):  # it has the number of rows as a constant
+            return _Findings(False, True, True)
+    return _Findings(is_by_row, "variable" in moved, bool(moved - {"variable"}))
+
+
+class _Trial:
+    """A rule for a number of rows, in a graph."""
+
+    def __init__(self, rule: Rule, rows: int, session: Any) -> None:
+        self._session, self._inputs = session, {}
+        placeholders = v1.GraphDef.FromString(rule.graph).node
+        for node in placeholders:
+            if node.op == "Placeholder":
+                self._inputs[node.name] = v1.placeholder(node.attr["dtype"].type, _shape(rule, node.name, rows))
+        self._outputs = rule.compute(self._inputs)
+
+    def updated(self, values: _Values, gradient: Any, update: int) -> dict[str, Any]:
+        """Returns the values of the variable and the slots after an update."""
+        given = {**values, "gradient": gradient, "rate": 1.0, "iterations": update}
+        new = self._session.run(self._outputs, {tensor: given[name] for name, tensor in self._inputs.items()})
+        return {**values, **new}
+
+
+def _shape(rule: Rule, name: str, rows: int) -> list[int]:
+    """Returns the shape of an input of a rule for a number of rows."""
+    if name in ("variable", "gradient"):
+        return [rows, *rule.shape[1:]]
+    if not name.startswith("slot_"):
+        return []
+    slot = rule.slots[int(name.removeprefix("slot_"))]
+    return [rows, *slot.shape[1:]] if rule.is_by_row(slot) else list(slot.shape)
+
+
+def _has_rows(rule: Rule, name: str) -> bool:
+    return name == "variable" or rule.is_by_row(rule.slots[int(name.removeprefix("slot_"))])
+
+
+def _values(rule: Rule, rows: int) -> dict[str, Any]:
+    """Returns a variable with random rows, and the slots that it has at the beginning."""
+    random = np.random.RandomState(0)
+    found = {"variable": random.randn(*_shape(rule, "variable", rows))}
+    for index, slot in enumerate(rule.slots):
+        name = f"slot_{index}"
+        if slot.value.shape and rule.is_by_row(slot):
+            found[name] = np.resize(slot.value, _shape(rule, name, rows))
+        else:
+            found[name] = np.full(_shape(rule, name, rows), slot.value)
+    return found
+
+
+def _gradients(rule: Rule, rows: int) -> Iterator[Any]:
+    """Yields random gradients, with rows of unequal norms."""
+    random = np.random.RandomState(1)
+    for scale in _SCALES:
+        norms = np.exp(random.randn(rows, *[1] * len(rule.shape[1:])))
+        yield random.randn(*_shape(rule, "gradient", rows)) * norms * scale
+
+
+def _cut(rule: Rule, values: _Values, rows: slice) -> dict[str, Any]:
+    return {name: value[rows] if _has_rows(rule, name) else value for name, value in values.items()}
+
+
+def _joined(rule: Rule, name: str, parts: Sequence[_Values]) -> list[Any]:
+    """Returns the values of both parts: joined, or one for each part if they have no rows."""
+    values = [one[name] for one in parts]
+    return [np.concatenate(values)] if _has_rows(rule, name) else values
+
+
+def _equal(some: Sequence[Any], value: Any) -> bool:
+    """Returns True if all of some values are equal to another one."""
+    right = np.asarray(value, np.float64)
+    close = _TOLERANCE * np.abs(right).max(initial=0.0, where=np.isfinite(right))
+    return all(
+        np.shape(one) == right.shape
+        and np.allclose(np.asarray(one, np.float64), right, rtol=_TOLERANCE, atol=close, equal_nan=True)
+        for one in some
+    )
