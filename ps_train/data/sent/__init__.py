@@ -1,9 +1,7 @@
 """The data of a fit: whole batches that every process of a job can read, in one order.
 
-    data = sent_data(x, y, batch_size=64)        # in the process that calls fit
-    data.write(directory)                        # ... for the processes that it starts
-    data = SentData.read(directory)              # in each of them
-    data.batches(count=2, index=0, deal=False)   # a dataset of the current graph
+`sent_data.py` has the two public names: the process that calls `fit` makes the data with the function `sent_data`, and
+writes them into a directory; the processes that it starts read them with `SentData.read`.
 
 The idea: batches have numbers, counted over all epochs, and every process sees the same batches under the same numbers.
 A synchronous worker takes its part of each batch, an asynchronous one every count-th batch.

@@ -2,7 +2,7 @@
 
     column = column_of(array)                   # Numbers or Texts
     column.write(path)
-    column = read_column(path)
+    column = read_column(path, column.dtype, column.shape)
     column.rows(slice(0, 64))                   # an array [64, ...]
 
 Numbers are .npy files.  Texts are the bytes of all of them, one after another, and a .npy file of the places where they

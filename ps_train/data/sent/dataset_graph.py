@@ -149,7 +149,7 @@ def spec_of_batches(kind: str, specs: Any) -> Any:
     """
 
     def spec_of(spec: Any) -> Any:
-        if spec.value_type is type(None):
+        if isinstance(spec, tf.NoneTensorSpec):
             return None
         if not hasattr(spec, "shape") or spec.shape.rank is None:
             return spec
