@@ -44,12 +44,12 @@ class Children(Launcher):
 
     def __init__(self, job: Job, console: Console) -> None:
         super().__init__(console, RestartPolicy(job.max_restarts), Schedule(()), job.log_dir)
-        self._chief: MainThreadEvents | None = None
+        self._chief_events: MainThreadEvents | None = None
         self._cause: JobFailedError | None = None
 
     def watch(self, events: MainThreadEvents) -> None:
         """Ends the chief, which has these events, when another task fails."""
-        self._chief = events
+        self._chief_events = events
         if self._cause is not None:
             events.set_terminal_error(self._cause)
 
@@ -58,8 +58,8 @@ class Children(Launcher):
         super().ended(child, code)
         if self.failed is not None and self._cause is None:
             self._cause = JobFailedError(f"{child.name} {describe_exit(code)}: {child.output.cause()}")
-            if self._chief is not None:
-                self._chief.set_terminal_error(self._cause)
+            if self._chief_events is not None:
+                self._chief_events.set_terminal_error(self._cause)
 
 
 @contextlib.contextmanager

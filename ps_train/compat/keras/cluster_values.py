@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ps_train.modeling.keras.names import keyed_variables, slot_keys
-from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.modeling.keras.traced_step import FIXED, SUM, TracedStep, keyed_metrics
+from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.training.duties.epochs import Values
 
 

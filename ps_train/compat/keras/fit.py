@@ -31,6 +31,7 @@ from ps_train.compat.keras.cluster_values import KerasCluster
 from ps_train.compat.keras.epochs import EpochDriver, Validation
 from ps_train.config import flags
 from ps_train.config.job import Job, Task
+from ps_train.data.sent.given_arrays import split_arrays
 from ps_train.data.sent.sent_data import SentData, sent_data
 from ps_train.modeling.keras.sent_model import TracedKerasModel, write_settings
 from ps_train.modeling.keras.traced_step import TracedStep, build, trace_step
@@ -39,7 +40,7 @@ from ps_train.training.joining.prepare import prepare
 from ps_train.training.tasks import ps, worker
 
 log = logging.getLogger(__name__)
-split_arrays: Any = None
+
 
 _SENT = "ps_train.modeling.keras.sent_model:SentKerasModel"
 _HERE = "ps_train.keras.fit()"
@@ -164,7 +165,12 @@ class _Call:
         steps = (self.epochs - first) * self.data.steps_per_epoch
         malloc.tune_malloc(os.environ)
         with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory, gc_control.suspended():
-            values = {"max_steps": steps, "save_steps": self.data.steps_per_epoch, "save_secs": 0, "shuffle_buffer": 0}
+            values: dict[str, Any] = {
+                "max_steps": steps,
+                "save_steps": self.data.steps_per_epoch,
+                "save_secs": 0,
+                "shuffle_buffer": 0,
+            }
             if is_local:
                 model_dir = os.path.abspath(self.given.get("model_dir") or os.path.join(directory, "run"))
                 sent = {"model": _SENT, "model_arg": (f"path={directory}",), "model_dir": model_dir}

@@ -151,13 +151,11 @@ class PortableGraph:
                 feeds[f"{use.node}:0"] = found.handle
         _give_values(nodes, values)
         wanted = [*self.outputs, *self.effects]
-        rows = [
-            (use, found) for use, found in zip(self.uses, given, strict=True) if use and isinstance(found, Rows)
-        ]
+        rows = [(use, found) for use, found in zip(self.uses, given, strict=True) if use and isinstance(found, Rows)]
         if rows:
-            _give_shapes(nodes, {use.node: use for use, _ in rows})
+            _leave_out(nodes, {use.node: use for use, _ in rows})
             feeds |= _fetched_rows(nodes, feeds, rows, name)
-            nodes = v1.graph_util.extract_sub_graph(nodes, sorted({one.partition(":")[0] for one in wanted}))
+            nodes = _part(nodes, wanted)
             there = {node.name for node in nodes.node}
             feeds = {key: value for key, value in feeds.items() if key.partition(":")[0] in there}
         first = len(ready.graph.get_operations())
@@ -188,7 +186,7 @@ def _fetched_rows(
 ) -> dict[str, tf.Tensor]:
     """Returns the rows of each gather, by the name of its tensor; computes the indices from the other feeds."""
     wanted = [gather.ids for use, _ in rows for gather in use.gathers]
-    sub = v1.graph_util.extract_sub_graph(nodes, sorted({one.partition(":")[0] for one in wanted}))
+    sub = _part(nodes, wanted)
     there = {node.name for node in sub.node}
     own = {key: value for key, value in feeds.items() if key.partition(":")[0] in there}
     ids = iter(tf.graph_util.import_graph_def(sub, own, wanted, name=f"{name}_ids"))
@@ -215,6 +213,24 @@ def _nodes_of(graph: Any) -> v1.GraphDef:
         if COLOCATION in node.attr:
             del node.attr[COLOCATION]
     return nodes
+
+
+def _part(nodes: v1.GraphDef, wanted: Sequence[str]) -> v1.GraphDef:
+    """Returns the nodes that some tensors and operations need."""
+    by_name = {node.name: node for node in nodes.node}
+    pending, found = [_node_of(name) for name in wanted], set[str]()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += [_node_of(one) for one in by_name[name].input]
+    part = v1.GraphDef(library=nodes.library, versions=nodes.versions)
+    part.node.extend(node for node in nodes.node if node.name in found)
+    return part
+
+
+def _node_of(name: str) -> str:
+    return name.removeprefix("^").partition(":")[0]
 
 
 def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
@@ -244,8 +260,11 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
 
 
-def _give_shapes(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
-    """Makes the nodes that read the shape of a variable constants; the nodes are in the order of their inputs."""
+def _leave_out(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
+    """Makes nodes read no variable of which rows are fetched, but its shape; they are in the order of their inputs.
+
+    What read the variable is still there, since other nodes run after it.
+    """
     whole = dict(tables)
     for node in nodes.node:
         use = whole.get(node.input[0].partition(":")[0]) if node.input else None
@@ -253,6 +272,8 @@ def _give_shapes(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
             continue
         if node.op in (_READ, "Identity"):
             whole[node.name] = use
+            if node.op == _READ:
+                _become_constant(node, np.zeros((1, *use.shape[1:]), tf.as_dtype(use.dtype).as_numpy_dtype))
         elif node.op in (_SHAPE, "Shape"):
             _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
 

@@ -22,7 +22,8 @@ from ps_train.data.sent.sent_data import SentData
 from ps_train.modeling.keras.portable_graph import Rows, Use
 from ps_train.modeling.keras.traced_step import FIXED, STATE, SUM, TRAINED, TracedStep, TracedVariable
 from ps_train.modeling.model import SUMS, Model
-from ps_train.modeling.tables.lookups import lookup
+from ps_train.modeling.tables.row_index import row_indices
+from ps_train.modeling.tables.row_source import rows_at
 from ps_train.modeling.tables.table import Table
 
 _KEYS = v1.GraphKeys
@@ -55,14 +56,10 @@ class TracedKerasModel(Model):
 
     def __init__(self, step: TracedStep) -> None:
         self._step = step
+        self.sums = sum(int(np.prod(one.value.shape)) for one in step.sums())
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
         self._index = 0
-
-    @property
-    def sums(self) -> int:
-        """Number of values that are added up over the workers."""
-        return sum(int(np.prod(one.value.shape)) for one in self._step.sums())
 
     def batches_of(self, data: SentData, deals: bool) -> DealtBatches:
         """Returns the batches of a fit, of which each worker gets its part.
@@ -84,9 +81,8 @@ class TracedKerasModel(Model):
             raise ModelError("a traced step of Keras only trains: score with model.evaluate() or model.predict().")
         arguments = [one for one in tf.nest.flatten(features.features, expand_composites=True) if one is not None]
         begun: list[tf.Operation] = []
-        given = [
-            self._given(one, use, begun) for one, use in zip(self._step.variables, self._step.graph.uses, strict=True)
-        ]
+        used = zip(self._step.variables, self._step.graph.uses, strict=True)
+        given = [self._given(one, use, begun) for one, use in used if use is not None]
         sums = [(one, variable) for one, variable in zip(self._step.variables, given, strict=True) if one.role == SUM]
         self._tables = {
             one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
@@ -135,7 +131,7 @@ class TracedKerasModel(Model):
             return self._fixed(one)
         if self._is_table(one, use):
             table = _KerasTable(one.key, one.value.shape[1], rows=one.value.shape[0], initializer=one.value)
-            return Rows(lambda ids: lookup(table, ids), len(use.gathers))
+            return Rows(lambda ids: rows_at(table, row_indices(table, ids, _out_of_range)).rows, len(use.gathers))
         variable = v1.get_variable(one.key, **self._initial(one), use_resource=True)
         value = tf.convert_to_tensor(variable)
         if use.by_value:
@@ -150,7 +146,7 @@ class TracedKerasModel(Model):
         return bool(is_large and use.gathers and one.is_sparse and self._step.rules.allows_rows(one.key))
 
     def _initial(self, one: TracedVariable) -> dict[str, Any]:
-        """Returns the initial value; with a shape, by which a variable may be divided, unless its rule needs it whole."""
+        """Returns the initial value; with a shape, by which it may be divided, unless its rule needs it whole."""
         if one.key in self._step.rules.not_divisible:
             return {"initializer": one.value}
         dtype = tf.as_dtype(one.value.dtype)
@@ -180,6 +176,11 @@ class TracedKerasModel(Model):
                 parts = [gradients[place - 1] for place in one.gradient]
                 found[one.key] = tf.IndexedSlices(*parts) if one.is_sparse else parts[0]
         return found
+
+
+def _out_of_range(wrong: Any) -> Any:
+    """Returns the examples with wrong indices, for the error; they have no fields."""
+    return wrong, None
 
 
 class _KerasTable(Table):

@@ -97,10 +97,10 @@ class TracedStep:
         """Returns the step that `write` wrote; large values stay in their files."""
         with open(os.path.join(directory, _STEP)) as file:
             found = json.load(file)
-        with open(os.path.join(directory, _NODES), "rb") as file:
-            nodes = file.read()
-        with open(os.path.join(directory, _RULES), "rb") as file:
-            rules = UpdateRules.from_bytes(file.read())
+        with open(os.path.join(directory, _NODES), "rb") as binary:
+            nodes = binary.read()
+        with open(os.path.join(directory, _RULES), "rb") as binary:
+            rules = UpdateRules.from_bytes(binary.read())
 
         def array(name: str) -> np.ndarray[Any, Any]:
             loaded: np.ndarray[Any, Any] = np.load(os.path.join(directory, f"{name}.npy"), mmap_mode="r")
