@@ -115,6 +115,19 @@ class Epochs(Duty):
         return self._events.run(self._listener.end)
 
 
+class LastValues(Duty):
+    """Another worker's: gives its model the values at the end of the job."""
+
+    def __init__(self, setting: Setting, take: Callable[[Values, int], None]) -> None:
+        self._values, self._take = PsValues(setting), take
+
+    def done(self, session: v1.Session | None) -> None:
+        """Gives the values to the model; every ps serves until this task has left."""
+        if session is not None:
+            self._values.session = session
+            self._take(self._values, self._values.step())
+
+
 class _StepsMade(v1.train.SessionRunHook):
     def __init__(self, step: tf.Tensor, made: Callable[[int], None]) -> None:
         self._step, self._made = step, made
