@@ -69,9 +69,9 @@ class TracedKerasModel(Model):
           deals: True if a batch is of one worker; else all workers take parts of it.
         """
 
-        def deal(count: int, index: int) -> tf.data.Dataset:
+        def deal(count: int, index: int, start: tf.Tensor) -> tf.data.Dataset:
             self._index = index
-            return data.batches(count, index, deals)
+            return data.batches(count, index, deals, start)
 
         return DealtBatches(deal)
 
