@@ -106,9 +106,12 @@ class TracedKerasModel(Model):
     def compute_gradients(self, loss: Any, variables: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the gradients of the last call of `forward`."""
         found = dict(self._step.rules.on_worker(self._gradients))
-        for key, rows in self._tables.items():
-            if key in found:
-                found[key] = _row_gradient(rows, found[key], variables[key])
+        for key, gradient in found.items():
+            if key in self._tables:
+                found[key] = _row_gradient(self._tables[key], gradient, variables[key])
+            elif isinstance(gradient, tf.IndexedSlices):  # the rule is that of all rows, as in Keras
+                rows = variables[key].shape[0]
+                found[key] = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
         return found
 
     def optimizer(self, name: str, learning_rate: Any) -> Any:
