@@ -130,7 +130,7 @@ def test_datasets_travel(tmp_path):
         assert all(same(one[0], other[0]) for one, other in zip(read(again, 3), read(data, 3), strict=True))
         assert again.steps_per_epoch == data.steps_per_epoch
         tf.nest.assert_same_structure(again.first_batch(), data.first_batch())
-    found = read_in_a_child(str(tmp_path / "shuffled"), 5, 2, 1)
+    (found,) = read_in_a_child([tmp_path / "shuffled"], 5, 2, 1)
     data = sent_data(sets()["shuffled"], seed=9)
     assert all(same(one[0], other[0]) for one, other in zip(found, read(data, 5, 2, 1), strict=True))
 
