@@ -173,7 +173,7 @@ class _Sources:
     def __call__(self, x: Any, make: Callable[[], Any] | None = None) -> Source:
         """Returns the source of data, and of the function that has made them."""
         if isinstance(x, tf.data.Dataset):
-            return DatasetSource(x, self.seed)
+            return DatasetSource.of(x, self.seed)
         if isinstance(x, keras.utils.PyDataset):
             return IndexedSource(x, bool(self.shuffle), self.seed)
         if isinstance(x, Arrays):

@@ -10,7 +10,6 @@ import os
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
 from ps_train.data.data_shard import WHOLE, DataShard
@@ -18,6 +17,7 @@ from ps_train.data.pipeline import repeated_chunks
 from ps_train.data.sent.dataset_graph import spec_of_batches
 from ps_train.data.sent.packed import packed, unpacked
 from ps_train.data.sent.part import Part
+from ps_train.data.sent.scratch_session import first_element, number_of_elements
 from ps_train.data.sent.source import UNKNOWN, Source
 from ps_train.data.stream import Stream
 from ps_train.data.unbounded.source import UnboundedSource
@@ -62,20 +62,14 @@ class StreamSource(Source):
 
     def counted(self) -> int:
         """Returns the number of batches in one pass, which is read for it."""
-        with tf.Graph().as_default(), _session() as session:
-            return int(session.run(self._pass().reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)))
+        return number_of_elements(self._pass)
 
     def first_batch(self) -> Any:
         """Returns an eager batch."""
-        with tf.Graph().as_default(), _session() as session:
-            iterator = v1.data.make_initializable_iterator(self._pass())
-            batch = iterator.get_next()
-            session.run([v1.tables_initializer(), iterator.initializer])
-            try:
-                found = session.run(batch)
-            except tf.errors.OutOfRangeError:
-                raise DataError(f"the {self.kind} has no examples, so there is nothing to train on.") from None
-        return tf.nest.map_structure(_eager, found)
+        try:
+            return first_element(self._pass)
+        except StopIteration:
+            raise DataError(f"the {self.kind} has no examples, so there is nothing to train on.") from None
 
     def batches(self, part: Part) -> tf.data.Dataset:
         """Returns the endless pairs of a part's batches and their examples."""
@@ -103,17 +97,3 @@ class StreamSource(Source):
         """Returns the source of a pickled stream."""
         with open(os.path.join(directory, _STREAM), "rb") as file:
             return cls(unpacked(file.read()), *state)
-
-
-def _session() -> Any:
-    """Returns a session without a GPU, because TensorFlow would take memory of each."""
-    return v1.Session(config=v1.ConfigProto(device_count={"GPU": 0}))
-
-
-def _eager(value: Any) -> Any:
-    """Returns the eager tensor of a value of a session."""
-    if isinstance(value, v1.SparseTensorValue):
-        return tf.SparseTensor(*value)
-    if isinstance(value, v1.ragged.RaggedTensorValue):
-        return tf.RaggedTensor.from_nested_row_splits(value.flat_values, value.nested_row_splits)
-    return tf.constant(value)
