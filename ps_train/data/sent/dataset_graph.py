@@ -120,7 +120,7 @@ def _without_large_arrays(graph: Any) -> dict[str, Column]:
     found = [
         node for node in graph.node if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > _LARGE
     ]
-    columns = {node.name: column_of(tf.make_ndarray(node.attr["value"].tensor)) for node in found}
+    columns = {node.name: column_of(_value(node)) for node in found}
     for node in found:
         graph.node.remove(node)
     return columns
@@ -141,13 +141,17 @@ def _set_seeds(nodes: Any, output: str, seed: int, numbers: Iterator[int]) -> No
             continue
         places = _SEEDED[node.op]
         given = [constants.get(node.input[place].partition(":")[0]) for place in places]
-        if None in given or any(tf.make_ndarray(constant.attr["value"].tensor) != 0 for constant in given):
+        if any(seed_node is None or _value(seed_node) != 0 for seed_node in given):
             continue
         for place, value in zip(places, (seed, next(numbers)), strict=True):
             own = nodes.add(name=f"ps_train_seed_{len(nodes)}", op="Const")
             own.attr["dtype"].type = tf.int64.as_datatype_enum
             own.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int64, []))
             node.input[place] = own.name + output
+
+
+def _value(constant: Any) -> Any:
+    return tf.make_ndarray(constant.attr["value"].tensor)
 
 
 def _in_order(node: Any) -> None:

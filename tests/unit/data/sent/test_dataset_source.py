@@ -148,7 +148,7 @@ def test_a_dataset_that_calls_python_is_read_in_its_own_process_alone(tmp_path, 
         "from_generator": Dataset.from_generator(lambda: range(1, 7), output_signature=tf.TensorSpec([], tf.int64)),
     }[kind].batch(4)
     data = sent_data(dataset)
-    del dataset, plus_one
+    del dataset
     gc.collect()
     assert [batch.tolist() for batch, _ in read(data, 3)] == [[1, 2, 3, 4], [5, 6], [1, 2, 3, 4]]
     assert [batch.tolist() for batch, _ in read(data, 2, 2, 1)] == [[3, 4], [6]]
