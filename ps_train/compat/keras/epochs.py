@@ -229,6 +229,8 @@ class EpochDriver:
         validates = self._validation.is_due(self._epoch)
         is_last = self._model.stop_training or self._epoch + 1 >= self._epochs
         self._pull(Needs.ALL if is_last else max(self._needs(), Needs.WEIGHTS if validates else Needs.LOGS))
+        if self._pulled is not Needs.ALL:
+            self._count_iterations()
         self._hear(logs)
         if validates:
             found = self._validation.run(self._model, self._callbacks)
@@ -299,6 +301,8 @@ class EpochDriver:
     def _hear(self, logs: dict[str, Any]) -> None:
         """Calls the hooks of all batches that callbacks have not heard of; none after one has stopped the training."""
         begin, end = self._heard - self._epoch_start, self._step - self._epoch_start
+        if end <= begin or (begin and self._model.stop_training):
+            return  # after a recovery, steps are made again; after a stop, Keras calls no hooks of batches
         self._heard = self._counted = self._step
         if not any(counts_batches(callback) for callback in self._all):
             begin = max(begin, end - 1)
@@ -334,15 +338,18 @@ class EpochDriver:
             return
         self._seen = None  # which would keep the memory of the values before
         self._attached.pull(slots=needs is Needs.ALL)
-        iterations = self._model.optimizer.iterations
         if needs is Needs.ALL:
-            self._first_iteration = int(iterations) - self._step
+            self._first_iteration = int(self._model.optimizer.iterations) - self._step
         else:
-            iterations.assign(self._first_iteration + self._step)
+            self._count_iterations()
         if self._rate is not None and self._rate_variable is not None:
             self._rate_variable.assign(self._rate)  # which only callbacks change
         self._pulled = needs
         self._seen = WrittenValues(self._values())
+
+    def _count_iterations(self) -> None:
+        """Counts the steps in the model's optimizer, which is cheaper than to pull its variables."""
+        self._model.optimizer.iterations.assign(self._first_iteration + self._step)
 
     @property
     def _rate_variable(self) -> Any:

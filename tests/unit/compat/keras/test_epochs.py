@@ -182,6 +182,8 @@ def both(make_callbacks, epochs, validation=VALIDATION, burst=3, optimizer=adam)
     expected = fitted(right, theirs, epochs, validation)
     history, job = run(model, ours, epochs, burst, validation=validation)
     assert_same(history, expected, model, right)
+    for one, other in zip(model.variables, job.engine.variables, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=one.path)
     return theirs, ours, job, model
 
 
@@ -365,6 +367,26 @@ def test_a_job_whose_steps_are_all_made_only_gets_its_values():
     assert history.history == {}
     for one, other in zip(model.weights, trained.weights, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_iterations_are_counted_where_nothing_is_pulled(tmp_path):
+    model, seen = compiled(), []
+    events = keras.callbacks.TensorBoard(str(tmp_path), write_steps_per_second=True)
+    log_metrics = events.on_epoch_end
+    events.on_epoch_end = lambda *args: (seen.append(int(model.optimizer.iterations)), log_metrics(*args))
+    _, job = run(model, [events], 2)
+    assert seen == [STEPS, 2 * STEPS]
+    assert (job.count("pull"), job.count("pull slots")) == (0, 1)
+
+
+def test_steps_that_are_made_again_after_a_recovery_are_heard_of_once():
+    model, callback = compiled(), StopsAt(-1, -1)
+    driver = EpochDriver(model, [callback], epochs=1, steps_per_epoch=STEPS, verbose=0)
+    driver.begin()
+    driver.attach(Job(model, compiled(role="engine")))
+    assert [driver.steps_made(step) for step in (3, 1, 3, 4)] == [False] * 4
+    assert driver.end_epoch(4)
+    assert [batch for _, batch, _ in callback.batches] == [0, 1, 2, 3]
 
 
 def test_nothing_is_pulled_for_callbacks_that_read_logs():

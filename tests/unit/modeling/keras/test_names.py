@@ -59,6 +59,15 @@ def test_the_state_of_a_model_has_keys_after_its_weights():
     assert [key for key in keys if "seed" in key] == keys[len(model.weights) :] != []
 
 
+def test_the_keys_of_seeds_do_not_depend_on_the_models_made_before():
+    keys = []
+    for _ in range(2):
+        layers = [keras.Input((4,)), L.Dropout(0.5, name="a"), L.Dense(1, name="b"), L.Dropout(0.5, name="c")]
+        keys.append(list(keyed_variables(keras.Sequential(layers, name="net"))))
+    assert keys[0] == keys[1]
+    assert keys[0][2:] == ["seed_generator/seed_generator_state", "seed_generator/seed_generator_state_1"]
+
+
 def test_two_variables_of_one_path_have_two_keys():
     keys = variable_keys(twice().weights)
     assert keys == ["scale", "twice/d/kernel", "twice/d/bias", "twice/d/kernel_1", "twice/d/bias_1"]
