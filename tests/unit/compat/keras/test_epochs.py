@@ -474,6 +474,32 @@ def test_the_bar_is_that_of_keras(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_logs_of_an_own_train_step_are_those_of_its_newest_step():
+    found = iter(range(100))
+    for logs, names in (({"own": 1.0}, ["own"]), ({"loss": 0, "mae": 0}, ["loss", "mae"])):
+        history, _ = run(compiled(), [], 2, step_logs=lambda logs=logs: {name: next(found) for name in logs})
+        assert sorted(history.history) == names
+    assert history.history["loss"][0] != int(history.history["loss"][0])  # of the metrics
+
+
+def test_a_list_of_the_user_is_taken_as_it_is():
+    model, own = compiled(), StopsAt(-1, -1)
+    given = keras.callbacks.CallbackList([own], add_history=True, model=model, epochs=2, steps=STEPS, verbose=0)
+    history, _ = run(model, given, 2)
+    assert len(own.batches) == 2 * STEPS
+    assert history.epoch == [0, 1]
+    assert run(model, keras.callbacks.CallbackList(), 1)[0] is not None
+
+
+@pytest.mark.parametrize("steps", [None, 1])
+def test_validation_data_may_be_a_dataset(steps):
+    data = tf.data.Dataset.from_tensor_slices((VX, VY)).batch(BATCH)
+    right, model = compiled(role="fit"), compiled()
+    expected = right.fit(X, Y, BATCH, 2, 0, shuffle=False, validation_data=data, validation_steps=steps)
+    history, _ = run(model, [], 2, validation=Validation(data, batch_size=BATCH, steps=steps))
+    assert_same(history, expected, model, right)
+
+
 def test_an_error_in_a_callback_goes_through_unchanged():
     error = KeyError("mine")
 
