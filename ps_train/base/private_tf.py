@@ -330,6 +330,22 @@ def reset_keras_names() -> None:
         naming.reset_uids()
 
 
+def restored_epoch(model: Any) -> int | None:
+    """Returns the epoch that a BackupAndRestore callback has restored for a Keras model; None: it has restored none.
+
+    The callback leaves it for Keras's own `fit`; the public API does not tell it.
+    """
+    return model._initial_epoch
+
+
+def batches_since_save(callback: Any) -> int:
+    """Returns the number of batches since a Keras callback with an integer `save_freq` has saved.
+
+    The public API does not tell it.  A user's callback with a `save_freq` may have no such number.
+    """
+    return getattr(callback, "_batches_seen_since_last_saving", 0)
+
+
 def resource_variable_base() -> Any:
     """Returns the base class of resource variables, by which lookups know an object of which rows can be read.
 

@@ -9,15 +9,19 @@ Only a main thread that waits in Python handles signals; one inside TensorFlow d
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import select
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from ps_train.base.errors import exit_code_of_signal
+
+_Result = TypeVar("_Result")
 
 GRACE_SECS = 9.0
 """Seconds from the first signal to the end of the process, even if a thread hangs."""
@@ -51,6 +55,8 @@ class MainThreadEvents:
             os.set_blocking(end, False)
         self._before: dict[int, Any] = {}
         self._timer: threading.Timer | None = None
+        self._work: collections.deque[Callable[[], None]] = collections.deque()
+        self._is_working = False
         if threading.current_thread() is threading.main_thread():
             self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
             self._before = {signum: signal.signal(signum, self._handle) for signum in (signal.SIGINT, signal.SIGTERM)}
@@ -73,6 +79,28 @@ class MainThreadEvents:
         self._timer = threading.Timer(GRACE_SECS, os._exit, [exit_code_of_signal(signum)])
         self._timer.daemon = True
         self._timer.start()
+        if self._is_working:
+            raise KeyboardInterrupt  # the work need not end before the process
+
+    def run(self, work: Callable[[], _Result]) -> _Result:
+        """Runs `work` in the thread that waits; returns its result, or raises its error.  From another thread only."""
+        done = threading.Event()
+        result: list[_Result] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                result.append(work())
+            except BaseException as error:
+                errors.append(error)
+            done.set()
+
+        self._work.append(run)
+        self.wake()
+        done.wait()
+        if errors:
+            raise errors[0]
+        return result[0]
 
     def set_terminal_error(self, error: BaseException) -> None:
         """Sets the terminal error, from any thread; the first one counts."""
@@ -91,3 +119,9 @@ class MainThreadEvents:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read_end, 1 << 12):
                 pass
+        while self._work:
+            self._is_working = True
+            try:
+                self._work.popleft()()
+            finally:
+                self._is_working = False

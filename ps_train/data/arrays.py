@@ -75,6 +75,28 @@ def _size(element: Any) -> tf.Tensor:
     return tf.constant(1) if first.shape.rank == 0 else tf.cast(count_of(first), tf.int32)
 
 
+class DealtBatches(Batched):
+    """Batches of which each replica gets some, or a part of each.
+
+    Args:
+      deal: function of the number of replicas, the index of one, and the number of the first batch, an int64 scalar;
+        returns a dataset of pairs: a batch, and the number of examples for which it stands, an int32 scalar.
+    """
+
+    def __init__(self, deal: Callable[[int, int, tf.Tensor], tf.data.Dataset]) -> None:
+        self._deal = deal
+
+    def dealt(self, count: int, index: int, start: tf.Tensor) -> Batched:
+        """Returns the batches of one of `count` replicas, those from the number `start` on."""
+        return _Dealt(self._deal(count, index, start), lambda element, restart: Batch(element, None))
+
+
+class _Dealt(Batched):
+    def elements(self, dataset: tf.data.Dataset | None = None) -> tf.data.Dataset:
+        dealt = self.dataset if dataset is None else dataset
+        return dealt.map(no_autograph(lambda batch, examples: (batch, tf.zeros(tf.reshape(examples, [1])))))
+
+
 @dataclasses.dataclass(frozen=True)
 class Arrays:
     """Examples as numpy arrays.

@@ -25,7 +25,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.polling import told_while_running
 from ps_train.base.process_stats import available_cores, memory_limit
 from ps_train.base.user_code import user_code
-from ps_train.data.arrays import Arrays, Batched
+from ps_train.data.arrays import Arrays, Batched, DealtBatches
 from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.data_shard import WHOLE, DataShard
 from ps_train.data.example_rows import count_of, gather_rows
@@ -100,6 +100,7 @@ class Batches:
       ended: set when all input has been read; None if the end is not observed.
       cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
       name: name of the data in errors.
+      start: the number of the first batch, where the input can begin with any; else None.
     """
 
     features: Any
@@ -114,6 +115,7 @@ class Batches:
     ended: threading.Event | None = None
     cardinality: tf.Tensor | None = None
     name: str = "data()"
+    start: tf.Tensor | None = None
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """Returns the following batch in the same step, read from the input after the tensors `after`."""
@@ -124,9 +126,16 @@ class Batches:
         """Returns an operation that starts the input with another dataset of such elements."""
         return self._iterator.make_initializer(dataset)
 
-    def feeds(self, seed: int = 0) -> dict[Any, Any]:
-        """Returns the feeds of the initializer; the seed fixes the order of the examples."""
-        return {**self._array_feeds, **({self._seed: seed} if self._seed is not None else {})}
+    def feeds(self, seed: int = 0, start: int = 0) -> dict[Any, Any]:
+        """Returns the feeds of the initializer.
+
+        Args:
+          seed: fixes the order of the examples.
+          start: number of the first batch, if the input can begin with any.
+        """
+        seeds = {self._seed: seed} if self._seed is not None else {}
+        starts = {self.start: start} if self.start is not None else {}
+        return {**self._array_feeds, **seeds, **starts}
 
 
 def training_batches(
@@ -151,6 +160,10 @@ def training_batches(
     """
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
+    if isinstance(data, DealtBatches):
+        start = v1.placeholder(tf.int64, [], "first_batch")
+        batches = _own_batches(data.dealt(shard.count, shard.index, start), epochs, endless, batching)
+        return dataclasses.replace(batches, start=start)
     if isinstance(data, Batched):
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from ps_train.data.stream import Stream
 
 
+SUMS = "ps_train/sums"
+"""Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
+
+
 class Model:
     """Base class of models.  A subclass must define `data`, `forward` and `loss`; the rest has defaults.
 
@@ -42,10 +46,14 @@ class Model:
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
+      has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
+      sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
 
     default_optimizer = "sgd"
     default_learning_rate = 0.1
+    sums = 0
+    has_epochs = False
     hooks_every_step = False
     gives_advice = True
 
@@ -140,6 +148,14 @@ class Model:
         unless `hooks_every_step` is True.  If a hook of the chief calls `request_stop`, the job ends with a checkpoint.
         If a hook of another worker does, that worker makes no more steps.
         """
+        return []
+
+    def epochs(self) -> Any:
+        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
+        return None
+
+    def takers(self) -> Sequence[Any]:
+        """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""
         return []
 
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:

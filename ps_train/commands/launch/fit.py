@@ -134,13 +134,14 @@ def values_of_call(model: Any, given: Mapping[str, Any], directory: str) -> dict
     given = {name: value for name, value in given.items() if value is not None}
     arguments = given.pop("model_arg", {})
     of_optimizer = _as_dict("optimizer_arg", given.pop("optimizer_arg", {}))
-    _check_names(given)
+    check_names(given)
     path = write_model(model, directory, _as_dict("model_arg", arguments))
-    values = {**_texts(given), "model": path, "model_arg": _as_flags(model, arguments)}
+    values = {**texts_of(given), "model": path, "model_arg": _as_flags(model, arguments)}
     return values | {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
 
 
-def _check_names(given: Mapping[str, Any]) -> None:
+def check_names(given: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a name that no flag has, and for a value that its flag cannot have."""
     fields = {field.name: field for kind in (Task, Job) for field in job_fields(kind)}
     for name, value in given.items():
         if name not in fields:
@@ -158,7 +159,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}={value!r} (from {_HERE}) is not valid: use {allowed}.")
 
 
-def _texts(given: Mapping[str, Any]) -> dict[str, Any]:
+def texts_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the flags as `flags.as_arguments` takes them."""
     return {
         name: tuple(value) if isinstance(value, list | tuple) else os.fspath(value)

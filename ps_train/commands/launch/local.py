@@ -46,7 +46,7 @@ def run(job: Job, arguments: Sequence[str], environ: Mapping[str, str], console:
     if code is not None:
         return code
     arguments = [*arguments, *(["--status_port=0"] if job.status_port is None else [])]
-    job, arguments = _with_addresses(job, [*arguments, *_from_environment(job)], ports)
+    job, arguments = with_addresses(job, [*arguments, *_from_environment(job)], ports)
     arguments += [] if job.model_dir else [f"--model_dir={new_directory(job)}"]
     if (console.live or faults) and not any(a.startswith("--log_secs") for a in arguments):
         arguments.append("--log_secs=0.2" if faults else "--log_secs=0.5")
@@ -95,7 +95,7 @@ def _start(
     return start_child(own, environ, ports.sockets.pop(address, None), template)
 
 
-def _with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
+def with_addresses(job: Job, arguments: list[str], ports: PortReservation) -> tuple[Job, list[str]]:
     """Returns the job and arguments with host lists: the given ones, or free ports of this machine."""
     found = with_local_hosts(job, ports.reserve)
     if found is not job:

@@ -98,6 +98,7 @@ class SaveHook(v1.train.SessionRunHook):
       every_secs: seconds between checkpoints; 0 disables this rule.
       allow: called with a further multiple of `every_steps` when steps up to it may be made: so no step is made between
         a multiple and its checkpoint.  None: steps do not wait, and a checkpoint may be late.
+      at_rest: called at a multiple before its checkpoint, if steps wait for it; again if the checkpoint has to wait.
 
     Attributes:
       step: the last saved step.
@@ -112,7 +113,9 @@ class SaveHook(v1.train.SessionRunHook):
         every_steps: int,
         every_secs: float,
         allow: Callable[[int], None] | None = None,
+        at_rest: Callable[[int], None] = lambda step: None,
     ) -> None:
+        self._at_rest = at_rest
         self._saves, self._global_step, self._allow = saves, step, allow
         self._every_steps, self._every_secs = every_steps, every_secs
         self.step = self.late = self._tried = 0
@@ -271,6 +274,8 @@ class SaveHook(v1.train.SessionRunHook):
             self._tried = step  # a stalled or dead worker made a step too late; the next multiple is soon
             self._go_on(step)
             return
+        if by_step and self._allow is not None:
+            self._at_rest(step)
         since = state.due_since = now if state.due_since is None else state.due_since
         if self._saves.busy:
             state.was_busy = True

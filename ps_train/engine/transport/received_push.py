@@ -43,6 +43,7 @@ class ReceivedPush:
       progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); empty without dynamic
         sharding.
       state: the model's own state.
+      sums: float32 [sums], what the batch adds to the values that all workers add up; empty without them.
     """
 
     ps: int
@@ -52,6 +53,7 @@ class ReceivedPush:
     rows: tuple[RowPush, ...] = ()
     progress: tuple[tf.Tensor, ...] = ()
     state: PushedState = dataclasses.field(default_factory=PushedState)
+    sums: tuple[tf.Tensor, ...] = ()
 
     def on_ps(self) -> ReceivedPush:
         """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
@@ -59,13 +61,14 @@ class ReceivedPush:
         vectors = self.decode([tf.identity(vector) for vector in self.vectors])
         rows = tuple(some.on_ps() for some in self.rows)
         progress = tuple(tf.identity(one) for one in self.progress)
-        state = self.state.on_ps()
-        return dataclasses.replace(self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state)
+        state, sums = self.state.on_ps(), tuple(tf.identity(one) for one in self.sums)
+        return dataclasses.replace(
+            self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state, sums=sums
+        )
 
     def is_nothing(self) -> tf.Tensor:
         """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
-        (progress,) = self.progress
-        return progress[0] < 0
+        return tf.constant(False) if not self.progress else self.progress[0][0] < 0
 
     def masked_by(self, wanted: tf.Tensor) -> ReceivedPush:
         """Returns this push where `wanted` (bool scalar) is true, else a push of zeros, which has no examples."""
@@ -79,7 +82,7 @@ class ReceivedPush:
     def tensors(self) -> list[tf.Tensor]:
         """Returns all tensors of the push."""
         rows = [tensor for some in self.rows for tensor in (some.message, some.gradients)]
-        return [*self.vectors, *rows, *self.state.vectors, *self.progress]
+        return [*self.vectors, *rows, *self.state.vectors, *self.progress, *self.sums]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""

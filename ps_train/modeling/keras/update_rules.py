@@ -306,8 +306,9 @@ class _RulesOptimizer(v1.train.Optimizer):
         value, name = np.asarray(slot.value), variable.op.name
         if value.shape and rule.is_by_row(slot) and variable.shape[0] != rule.shape[0]:
             if name not in self._begins:
-                raise ModelError(f"slot {slot.name} of {name} begins with unequal values: give the slice's first row.")
-            value = value[self._begins[name] :][: variable.shape[0]]
+                value = np.zeros((), value.dtype)  # the chief writes the values
+            else:
+                value = value[self._begins[name] :][: variable.shape[0]]
 
         def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
             constant = tf.constant(value, tf.as_dtype(slot.dtype))

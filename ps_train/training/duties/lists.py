@@ -38,6 +38,7 @@ from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
 from ps_train.training.duties.deltas import Deltas
 from ps_train.training.duties.duty import Duty, Ending, Feed, Model, Rounds, Saves, Setting
+from ps_train.training.duties.epochs import Epochs, LastValues
 from ps_train.training.duties.event_cuts import EventCuts
 from ps_train.training.duties.feeds import OwnFeed, PartitionFeed, SharedFeed
 from ps_train.training.duties.final_evaluation import ScoringForChief
@@ -131,10 +132,12 @@ class Worker:
         feed = _feed_of(setting, event_gates(setting.step, setting.prepared.job))
         user_hooks, rounds = UserHooks(setting, ends_all=False), _rounds_of(setting)
         model, saves, ending = AwaitedModel(setting), AwaitedSaves(setting), Ending()
+        last = [LastValues(setting, take) for take in setting.prepared.model.takers()]
         duties = [
             Confirming(setting),
             model,
             saves,
+            *last,
             user_hooks,
             feed,
             *_scaled_loss(setting),
@@ -197,7 +200,9 @@ class Chief(Worker):
         tracking = make_tracking(job, joined.observer.board, file.add)
         gates = event_gates(setting.step, job)
         user_hooks, feed, rounds = UserHooks(setting, ends_all=True), _feed_of(setting, gates), _rounds_of(setting)
-        members, saving = Members(setting, joined, rounds), Saving(setting, joined, user_hooks, job.delta_every_secs)
+        epochs = Epochs(setting, user_hooks.end_training)
+        members = Members(setting, joined, rounds)
+        saving = Saving(setting, joined, user_hooks, epochs, job.delta_every_secs)
         progressing, profiling = Progressing(setting, joined, saving, file, tracking), Profiling(setting, rounds)
         model = OwnModel(setting, joined, saving, progressing, first_values(setting, self._warm_start))
         fetches, scaled_loss, residuals = progressing.fetches, _scaled_loss(setting), _held_residuals(setting)
@@ -215,7 +220,7 @@ class Chief(Worker):
             saving,
             feed,
             user_hooks,
-            [*scaled_loss, *residuals],
+            [*scaled_loss, *residuals, epochs],
             last,
         )
         duties = [
@@ -223,6 +228,7 @@ class Chief(Worker):
             model,
             members,
             progressing,
+            epochs,
             saving,
             TrackingRun(setting, joined, tracking),
             *(EventCuts(setting, gate, progressing, saving) for gate in gates),

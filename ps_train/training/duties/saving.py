@@ -24,6 +24,7 @@ from ps_train.engine.checkpoint.save_listeners import SaveListeners
 from ps_train.engine.checkpoint.save_watcher import SaveWatcher
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.training.duties.duty import POLL_SECS, Bursts, LastStep, Saves, Setting, Start
+from ps_train.training.duties.epochs import Epochs
 from ps_train.training.duties.recovery import make_savers
 from ps_train.training.duties.user_hooks import UserHooks
 from ps_train.training.joining.join import JoinedAsChief
@@ -47,6 +48,7 @@ class AwaitedSaves(Saves):
         self._task, self._chief = setting.prepared.task, str(setting.prepared.cluster.chief)
         self._store = setting.joined.stores[0]
         self._liveness = TaskLiveness(setting.prepared.job.heartbeat_timeout_secs)
+        self._has_epochs = setting.prepared.model.has_epochs  # a chief may score for hours between two of them
         self._ledger: StepLedger
         self._since = self._next_look = 0.0
 
@@ -67,7 +69,7 @@ class AwaitedSaves(Saves):
         self._next_look = now + POLL_SECS
         status = next((one for one in task_statuses(self._store.items()) if one.task == self._chief), None)
         is_there = status is not None and not process_exited(status) and self._liveness.is_alive(status)
-        if not is_there or now - self._since > _PAUSE_SECS:
+        if not is_there or (now - self._since > _PAUSE_SECS and not self._has_epochs):
             log.info("%s makes steps without waiting for checkpoints until the chief answers", self._task)
             self._ledger.allow(0)  # the chief's next session sets it again
 
@@ -76,6 +78,7 @@ class Saving(Saves):
     """The chief's: it takes all checkpoints of the run.
 
     Args:
+      epochs: what it does at the multiples of --save_steps, before it saves.
       most_secs: most seconds between two checkpoints, whatever --save_secs is; 0 for any number.
 
     Attributes:
@@ -83,7 +86,14 @@ class Saving(Saves):
       listeners: the user's.
     """
 
-    def __init__(self, setting: Setting, joined: JoinedAsChief, user_hooks: UserHooks, most_secs: float = 0.0) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        joined: JoinedAsChief,
+        user_hooks: UserHooks,
+        epochs: Epochs,
+        most_secs: float = 0.0,
+    ) -> None:
         prepared, step = setting.prepared, setting.step
         self._job, self._now, self._console = prepared.job, setting.now, setting.console
         self._joined = joined
@@ -94,7 +104,10 @@ class Saving(Saves):
             self._job, step, joined.directory, device, self.listeners, joined.model_directory.name
         )
         every_secs = min((secs for secs in (self._job.save_secs, most_secs) if secs), default=0)
-        self._hook = SaveHook(self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps)
+        self._hook = SaveHook(
+            self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, epochs.at_rest
+        )
+        self._epochs, self._has_epochs = epochs, prepared.model.has_epochs
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
         self._watcher: SaveWatcher | None = None
         self._session: v1.Session
@@ -168,8 +181,10 @@ class Saving(Saves):
 
     def _allow_steps(self, limit: int) -> None:
         """Lets workers make steps up to a global step; in lockstep the chief's own steps end at each multiple."""
+        if self._epochs.is_over:
+            return
         self._limit, ops = limit, self._ops
-        if not self._lockstep:
+        if not self._lockstep or self._has_epochs:
             self._ledger.allow(limit)
         for one in ops.limits:
             self._session.run(one.op, {one.step: limit})

@@ -41,7 +41,13 @@ _SAVE_SECS = GRACE_SECS - PARK_SECS - 1.0
 _LEAVE_SECS = GRACE_SECS - 4.0
 
 
-def run(job: Job, task: Task, console: Console, given: tuple[Prepared, BuiltStep | None] | None = None) -> int:
+def run(
+    job: Job,
+    task: Task,
+    console: Console,
+    given: tuple[Prepared, BuiltStep | None] | None = None,
+    joined_with: Callable[[MainThreadEvents], None] = lambda events: None,
+) -> int:
     """Trains; returns the exit code when the job is done or was stopped, raises an error when it failed.
 
     Args:
@@ -50,6 +56,7 @@ def run(job: Job, task: Task, console: Console, given: tuple[Prepared, BuiltStep
       console: where the chief writes.
       given: the task, with its model, and its graph if that is built already; None: it is prepared here, with the model
         that the job names.
+      joined_with: called with the events of this thread once the task is a member of the job.
     """
     cluster = Cluster.of(job)
     cluster.address(task)  # raises ConfigError for an unknown task
@@ -60,16 +67,22 @@ def run(job: Job, task: Task, console: Console, given: tuple[Prepared, BuiltStep
         return given or (prepare(job, task, model), None)
 
     if task == cluster.chief:
-        return _run_as_chief(job, task, cluster, console, prepared)
+        return _run_as_chief(job, task, cluster, console, prepared, joined_with)
     with hosted_ps(job, task, cluster) as server:
         one, built = prepared()
         with join_as_worker(one) as joined:
+            joined_with(joined.events)
             training = Training(one, joined, console, server, Worker(one, built))
             return _ended(lambda: _supervise(training), training.ended)
 
 
 def _run_as_chief(
-    job: Job, task: Task, cluster: Cluster, console: Console, prepared: Callable[[], tuple[Prepared, BuiltStep | None]]
+    job: Job,
+    task: Task,
+    cluster: Cluster,
+    console: Console,
+    prepared: Callable[[], tuple[Prepared, BuiltStep | None]],
+    joined_with: Callable[[MainThreadEvents], None],
 ) -> int:
     """Trains as the chief, which holds the model directory."""
     check_tracker(job)
@@ -82,6 +95,7 @@ def _run_as_chief(
             with told_as_preparing(job, task):
                 warm_start = find_warm_start(job, one.variables, directory.path)
             with join_as_chief(one, directory, displays()) as joined:
+                joined_with(joined.events)
                 role = Chief(one, joined, console, warm_start, built)
                 code = _train_as_chief(Training(one, joined, console, server, role), joined)
                 end_upload(directory, is_done=code == EXIT_DONE)

@@ -137,6 +137,21 @@ def keras_can_reset_its_names() -> bool:
     return first == name() != second
 
 
+def keras_tells_the_restored_epoch() -> bool:
+    import keras
+
+    return keras.Sequential()._initial_epoch is None
+
+
+def keras_counts_batches_between_saves() -> bool:
+    import keras
+
+    callbacks = keras.callbacks.ModelCheckpoint("a.keras", save_freq=5), keras.callbacks.BackupAndRestore("a", 5)
+    for callback in callbacks:
+        callback.on_train_batch_end(0)
+    return [callback._batches_seen_since_last_saving for callback in callbacks] == [1, 1]
+
+
 def shared_column() -> Any:
     items = tf.feature_column.sequence_categorical_column_with_identity("ids", 3)
     return v1.feature_column.shared_embedding_columns([items], 2)[0]
@@ -289,6 +304,12 @@ SYMBOLS = [
     Symbol("__inference", "a step draws the same numbers in each copy", functions_have_a_name_with("__inference")),
     Symbol("__forward", "a step draws the same numbers in each copy", functions_have_a_name_with("__forward")),
     Symbol("keras.src", "Keras is imported in every process", keras_can_reset_its_names),
+    Symbol("_initial_epoch", "BackupAndRestore restores weights but no epoch", keras_tells_the_restored_epoch),
+    Symbol(
+        "_batches_seen_since_last_saving",
+        "a ModelCheckpoint with save_freq saves old weights",
+        keras_counts_batches_between_saves,
+    ),
     Symbol("keras.src.utils.naming", "layers get other names in the next graph", keras_can_reset_its_names),
 ]
 

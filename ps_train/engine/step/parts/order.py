@@ -11,7 +11,7 @@ word.  The reasons of the places:
    hides it.
 3. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
 4. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
-5. `StateOfModel` and `Sharding` after `PushCodec`: what they send is not encoded.
+5. `StateOfModel`, `Sums` and `Sharding` after `PushCodec`: what they send is not encoded.
 6. `EventCutTable` after `Sharding`, whose partitions it marks.
 7. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
 """
@@ -29,6 +29,7 @@ from ps_train.engine.step.parts.push_codec import push_codecs
 from ps_train.engine.step.parts.pushed_state import StateOfModel
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
+from ps_train.engine.step.parts.summed import Sums
 from ps_train.engine.step.parts.transforms import Transforms
 from ps_train.engine.step.parts.warm_up import WarmUp
 from ps_train.engine.updates.gradients.transforms import transforms_of
@@ -53,6 +54,8 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
     parts += [*following_parts(spec, update), *push_codecs(spec, update.scaled)]
     if spec.variables.state():
         parts.append(StateOfModel(spec))
+    if spec.model.sums:
+        parts.append(Sums(spec.model.sums))
     if job.is_dynamic:
         parts.append(sharding := Sharding(spec))
         if job.save_event_secs:

@@ -1,0 +1,75 @@
+"""The values on the ps as those of a Keras model and its optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ps_train.modeling.keras.names import keyed_variables, slot_keys
+from ps_train.modeling.keras.traced_step import FIXED, SUM, TracedStep, keyed_metrics
+from ps_train.modeling.keras.update_rules import RATE_KEY
+from ps_train.training.duties.epochs import Values
+
+
+class KerasCluster:
+    """Moves values between the ps and a model; all workers are at rest, but for `pull_metrics` and `push_rate`.
+
+    Args:
+      model: the compiled model.
+      step: its traced step.
+      first_iterations: the optimizer's iterations before the first step of the job.
+
+    Attributes:
+      values: the values on the ps in the present session.
+      step: the global step at which all workers are at rest.
+    """
+
+    values: Values
+
+    def __init__(self, model: Any, step: TracedStep, first_iterations: int) -> None:
+        self._model, self._first = model, first_iterations
+        self.step = 0
+        on_ps = {one.key for one in step.variables if one.role not in (FIXED, SUM)}
+        variables = keyed_variables(model)
+        self._weights = {key: one for key, one in variables.items() if key in on_ps}
+        keys = slot_keys(model.optimizer, list(variables.values()))
+        self._all_slots = {keys[id(one)]: one for one in model.optimizer.variables}
+        metrics = keyed_metrics(model)
+        self._sums = [(one.value, metrics[one.key]) for one in step.variables if one.role == SUM]
+        self._base: Any = 0.0
+
+    def attach(self, values: Values) -> None:
+        """Takes the values of a new session."""
+        self.values = values
+        there = set(values.keys())
+        self._slots = {key: one for key, one in self._all_slots.items() if key in there}
+        self._has_rate = RATE_KEY in there
+
+    def pull(self, slots: bool) -> None:
+        """Puts the values on the ps into the model, and with `slots` into its optimizer."""
+        wanted = {**self._weights, **(self._slots if slots else {})}
+        for key, value in self.values.read(list(wanted)).items():
+            wanted[key].assign(value)
+        self._model.optimizer.iterations.assign(self._first + self.step)
+
+    def push(self) -> None:
+        """Writes the values of the model and its optimizer to the ps."""
+        self.values.write({key: one.numpy() for key, one in {**self._weights, **self._slots}.items()})
+
+    def push_rate(self, rate: float) -> None:
+        """Sets the learning rate on all ps."""
+        if self._has_rate:
+            self.values.write({RATE_KEY: np.float32(rate)})
+
+    def pull_metrics(self) -> None:
+        """Puts the sums of the present epoch into the model's metrics."""
+        sums, at = np.asarray(self.values.sums() - self._base), 0
+        for start, variable in self._sums:
+            size = int(np.prod(start.shape))
+            variable.assign(start + sums[at : at + size].reshape(start.shape).astype(start.dtype))
+            at += size
+
+    def new_epoch(self) -> None:
+        """Begins the sums anew."""
+        self._base = self.values.sums()

@@ -1,0 +1,135 @@
+"""Values that all workers add up, such as the sums behind the metrics of a training."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.data.pipeline import Batches
+from ps_train.engine.step.backward import Computed, PulledInputs
+from ps_train.engine.step.parts.step_part import Compute, MakeUpdate, Push, StepPart, ToUpdate, Updated
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.modes.shard_part import RoundPart, ShardPart, Verdict
+from ps_train.engine.variables.variables import ps_device, zeros_variable
+from ps_train.modeling.model import SUMS
+
+
+class Sums(StepPart):
+    """The part of a step whose model adds to sums; they are on ps 0, and no checkpoint has them.
+
+    Args:
+      count: number of the sums.
+
+    Attributes:
+      present: after `update`, float32 [count], the sums.
+    """
+
+    present: tf.Tensor
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._added: list[tf.Tensor] = []
+
+    def compute(self, compute: Compute) -> Compute:
+        """Finds what the batches add."""
+
+        def computed(inputs: PulledInputs, batches: Batches) -> Computed:
+            before = len(v1.get_collection(SUMS))
+            found = compute(inputs, batches)
+            self._added = v1.get_collection(SUMS)[before:]
+            return found
+
+        return computed
+
+    def push(self, push: Push) -> Push:
+        """Sends it to ps 0."""
+
+        def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
+            added = tf.add_n(self._added) if len(self._added) > 1 else self._added[0]
+            # A batch after the end of the input repeats examples, and adds nothing.
+            added = tf.where(computed.examples > 0, added, tf.zeros_like(added))
+            return push([dataclasses.replace(one, sums=(added,)) if one.ps == 0 else one for one in pushes], computed)
+
+        return pushed
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Adds it to the sums with the update."""
+
+        def updated(given: ToUpdate) -> Updated:
+            with tf.device(ps_device(0)):
+                total = zeros_variable("ps_train/sums_of_model", tf.float32, [self._count])
+                self.present = total.read_value()
+            return update(given.with_shard_parts({0: SummedOnPs(total)}))
+
+        return updated
+
+
+class SummedOnPs(ShardPart):
+    """The sums on ps 0.
+
+    Args:
+      total: float32 variable [count].
+    """
+
+    def __init__(self, total: tf.Variable) -> None:
+        self._total = total
+
+    def judge(self, push: ReceivedPush) -> Verdict:
+        """Adds what a used push brings."""
+
+        def ended(is_open: Sequence[tf.Tensor]) -> list[tf.Operation]:
+            (added,) = push.sums
+            only_if = tf.reduce_all(tf.stack([True, *is_open]))
+            return [self._total.assign_add(tf.where(only_if, added, tf.zeros_like(added)), read_value=False)]
+
+        return Verdict(ended=ended)
+
+    def in_round(self, replica: int, replicas: int) -> list[RoundPart]:
+        """Returns the sums of a round."""
+        return [SummedInRound(self._total)]
+
+
+class SummedInRound(RoundPart):
+    """What the pushes of a synchronous round add, which counts when the round ends.
+
+    Args:
+      total: float32 variable [count].
+    """
+
+    def __init__(self, total: tf.Variable) -> None:
+        self._total = total
+        self._pending = v1.get_variable(
+            "ps_train/sums_of_round",
+            shape=total.shape,
+            initializer=v1.zeros_initializer(),
+            trainable=False,
+            use_resource=True,
+        )
+
+    def accepts(self, push: ReceivedPush) -> tf.Tensor:
+        """Returns True: it refuses no push."""
+        return tf.constant(True)
+
+    def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
+        """Adds a push if `only_if` (bool scalar) is true."""
+        (added,) = push.sums
+        return self._pending.assign_add(tf.where(only_if, added, tf.zeros_like(added)), read_value=False)
+
+    def discard(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
+        """Does nothing: a push that is left out adds nothing."""
+        return tf.no_op()
+
+    def finish(self) -> tf.Operation:
+        """Adds the round to the sums."""
+        pending = self._pending.read_value()
+        with tf.control_dependencies([pending]):
+            counted = self._total.assign_add(pending, read_value=False)
+        with tf.control_dependencies([counted]):
+            return self.clear()
+
+    def clear(self) -> tf.Operation:
+        """Forgets the round."""
+        return self._pending.assign(tf.zeros_like(self._pending), read_value=False)

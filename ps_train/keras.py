@@ -1,0 +1,10 @@
+"""Keras models on parameter servers.
+
+import ps_train.keras
+
+history = ps_train.keras.fit(model, x, y, epochs=5, num_ps=2, num_workers=4)
+"""
+
+from ps_train.compat.keras.fit import fit
+
+__all__ = ["fit"]

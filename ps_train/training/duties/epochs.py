@@ -1,0 +1,215 @@
+"""Epochs: what the chief does for a model between some steps and the next ones, while all workers are at rest.
+
+An epoch ends at each multiple of --save_steps, before the checkpoint there.  The work is done in the main thread, which
+has the program's own state, such as eager execution.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.step.parts.summed import Sums
+from ps_train.engine.variables.variables import CheckpointEntry
+from ps_train.training.duties.duty import Bursts, Duty, Setting, Start
+
+_SETTLE_SECS = 2.0
+"""Most seconds for the last updates of an epoch to arrive on all ps."""
+
+
+class Values(Protocol):
+    """The values on the ps, while all workers are at rest."""
+
+    def keys(self) -> Sequence[str]:
+        """Returns the keys that a checkpoint has."""
+
+    def read(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns the values of some keys."""
+
+    def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Writes the values of some keys."""
+
+    def sums(self) -> np.ndarray[Any, Any]:
+        """Returns the model's sums so far, float32; may be called at any time."""
+
+
+class EpochListener(Protocol):
+    """What happens at the ends of epochs; all calls come from the main thread of the chief."""
+
+    def attach(self, values: Values, step: int) -> None:
+        """A session has begun at this global step."""
+
+    def steps_made(self, step: int) -> bool:
+        """Some steps were made; returns True if the training ends."""
+
+    def end_epoch(self, step: int) -> bool:
+        """An epoch has ended, and all workers are at rest; returns True if the training ends."""
+
+    def end(self) -> bool:
+        """The training has ended; returns True if the model on the ps was changed."""
+
+
+class Epochs(Duty):
+    """The chief's.
+
+    Args:
+      setting: what duties are made of; its graph is open.
+      end_training: ends the training of all tasks, for the reason of this name.
+
+    Attributes:
+      is_over: True if no further step is made.
+    """
+
+    def __init__(self, setting: Setting, end_training: Callable[[str], None]) -> None:
+        self._events, self._end_training = setting.joined.events, end_training
+        self._listener: EpochListener | None = setting.prepared.model.epochs()
+        self._every = setting.prepared.job.save_steps
+        self._ended, self._has_ended = -1, False
+        self._lock = threading.Lock()
+        self.is_over = False
+        if self._listener is not None:
+            self._values = PsValues(setting)
+            self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
+            self.bursts = Bursts(often=True)
+
+    def opened(self, session: v1.Session, start: Start) -> None:
+        """Knows the session, and the epochs that ended before it."""
+        if self._listener is None:
+            return
+        listener, self._values.session = self._listener, session
+        self._ended = max(self._ended, start.step // self._every)
+        self._events.run(lambda: listener.attach(self._values, start.step))
+
+    def at_rest(self, step: int) -> None:
+        """Ends the epochs that end at this step; any thread."""
+        listener = self._listener
+        if listener is None:
+            return
+        with self._lock:
+            while not self.is_over and self._ended < step // self._every:
+                self._values.settle(step)
+                self._ended += 1
+                if self._events.run(functools.partial(listener.end_epoch, self._ended * self._every)):
+                    self.is_over = True
+                    self._end_training("stop_training")
+
+    def _steps_made(self, step: int) -> None:
+        listener = self._listener
+        if listener is not None and not self.is_over and self._events.run(lambda: listener.steps_made(step)):
+            self.is_over = True
+            self._end_training("stop_training")
+
+    def settle(self, session: v1.Session) -> bool:
+        """Ends the last epoch, then the training; returns True if that changed the model."""
+        if self._listener is None or self._has_ended:
+            return False
+        self.at_rest(self._values.step())
+        self._has_ended = True
+        return self._events.run(self._listener.end)
+
+
+class LastValues(Duty):
+    """Another worker's: gives its model the values at the end of the job."""
+
+    def __init__(self, setting: Setting, take: Callable[[Values, int], None]) -> None:
+        self._values, self._take = PsValues(setting), take
+
+    def done(self, session: v1.Session | None) -> None:
+        """Gives the values to the model; every ps serves until this task has left."""
+        if session is not None:
+            self._values.session = session
+            self._take(self._values, self._values.step())
+
+
+class _StepsMade(v1.train.SessionRunHook):
+    def __init__(self, step: tf.Tensor, made: Callable[[int], None]) -> None:
+        self._step, self._made = step, made
+
+    def before_run(self, run_context: Any) -> v1.train.SessionRunArgs:
+        return v1.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._made(int(run_values.results))
+
+
+class PsValues:
+    """The values on the ps, by the keys of a checkpoint.
+
+    Args:
+      setting: what duties are made of; its graph is open.
+
+    Attributes:
+      session: the present session.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.session: v1.Session
+        ps = setting.step.ps
+        self._entries: dict[str, list[CheckpointEntry]] = {}
+        for entry in ps.entries:
+            self._entries.setdefault(entry.key, []).append(entry)
+        self._writes: dict[str, list[tuple[CheckpointEntry, tf.Tensor, tf.Operation]]] = {}
+        for key, entries in self._entries.items():
+            for entry in entries:
+                variable = entry.variable
+                with tf.device(variable.device):
+                    value = v1.placeholder(variable.dtype.base_dtype, variable.shape)
+                    done = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+                self._writes.setdefault(key, []).append((entry, value, done))
+        self._reads = {
+            key: [entry.variable.read_value() for entry in entries if not entry.follower]
+            for key, entries in self._entries.items()
+        }
+        self._step = ps.global_step
+        self._counts = list(ps.update_counts)
+        self._sums = [part.present for part in setting.step.parts.of(Sums)]
+
+    def keys(self) -> Sequence[str]:
+        """Returns the keys that a checkpoint has."""
+        return list(self._entries)
+
+    def read(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+        """Returns the values of some keys; the slices of a variable are put together."""
+        found = self.session.run({key: self._reads[key] for key in keys})
+        return {key: self._joined(key, parts) for key, parts in found.items()}
+
+    def _joined(self, key: str, parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        if len(parts) == 1:
+            return parts[0]
+        entries = [entry for entry in self._entries[key] if not entry.follower]
+        whole = np.empty(entries[0].full_shape, parts[0].dtype)
+        for entry, part in zip(entries, parts, strict=True):
+            whole[entry.begin : entry.begin + len(part)] = part
+        return whole
+
+    def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Writes the values of some keys."""
+        feeds, done = {}, []
+        for key, whole in values.items():
+            for entry, value, assign in self._writes[key]:
+                rows = value.shape.as_list()
+                part = whole[entry.begin : entry.begin + rows[0]] if entry.slice_spec else whole
+                feeds[value] = part
+                done.append(assign)
+        self.session.run(done, feeds)
+
+    def sums(self) -> np.ndarray[Any, Any]:
+        """Returns the model's sums so far."""
+        return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0, np.float32)
+
+    def step(self) -> int:
+        """Returns the global step."""
+        return int(self.session.run(self._step))
+
+    def settle(self, step: int) -> None:
+        """Waits until all ps have made their updates up to a global step, as far as they will be made."""
+        deadline = time.monotonic() + _SETTLE_SECS
+        while min(self.session.run(self._counts)) < step and time.monotonic() < deadline:
+            time.sleep(0.002)
