@@ -10,6 +10,7 @@ import keras
 import pytest
 
 from ps_train.compat.distribute import strategy
+from ps_train.compat.distribute.replaced import Replaced
 from ps_train.modeling.keras.tracing import tracing
 
 
@@ -36,3 +37,11 @@ def fits(monkeypatch) -> list[dict[str, Any]]:
     module.fit = fit
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return calls
+
+
+@pytest.fixture
+def replaced():
+    """Attributes that are given back after the test."""
+    found = Replaced()
+    yield found
+    found.give_back()

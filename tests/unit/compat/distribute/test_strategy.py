@@ -115,14 +115,14 @@ def test_the_cluster_is_that_of_tf_config(monkeypatch):
     ],
 )
 def test_a_wrong_flag_is_refused_where_it_is_written(flags, text):
-    with pytest.raises(ConfigError, match=".+") as caught:
+    with pytest.raises(ConfigError, match=r".+") as caught:
         ParameterServerStrategy(**flags)
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_legacy_keras_is_refused(monkeypatch):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    with pytest.raises(ConfigError, match="TF_USE_LEGACY_KERAS=1 .* Keras 3"):
+    with pytest.raises(ConfigError, match=r"TF_USE_LEGACY_KERAS=1 .* Keras 3"):
         ParameterServerStrategy()
 
 

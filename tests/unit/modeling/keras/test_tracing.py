@@ -36,5 +36,5 @@ def test_another_backend_is_refused(monkeypatch):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
     check_keras()
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(ConfigError, match="'jax'.*set KERAS_BACKEND=tensorflow"):
+    with pytest.raises(ConfigError, match=r"'jax'.*set KERAS_BACKEND=tensorflow"):
         check_keras()
