@@ -101,7 +101,7 @@ def _weights(replaced: Replaced) -> None:
 
 
 def _weights_path(path: str) -> str:
-    if path.endswith(_WEIGHTS) or path.endswith((_MODEL, ".json")):
+    if path.endswith((_WEIGHTS, _MODEL, ".json")):
         return path
     if path.endswith(_H5):  # Keras 3 wants more of a suffix
         return os.path.splitext(path)[0] + _WEIGHTS

@@ -55,12 +55,17 @@ class Replaced:
         module = _OldModule(f"tf.keras.{path}", values, refuse)
         self.keras_name(path, module)
         for copy in KERAS:
-            self._import(f"{copy}.{path}", module)
+            self.imported(f"{copy}.{path}", module)
 
-    def _import(self, name: str, module: types.ModuleType) -> None:
+    def imported(self, name: str, module: types.ModuleType) -> None:
+        """Lets an import statement find a module under a name."""
         before = sys.modules.get(name)
         sys.modules[name] = module
         self._undo.append(lambda: sys.modules.__setitem__(name, before) if before else sys.modules.pop(name, None))
+
+    def at_the_end(self, undo: Callable[[], None]) -> None:
+        """Calls a function when all is given back."""
+        self._undo.append(undo)
 
     def give_back(self) -> None:
         """Sets all attributes to what they were, the last one first."""

@@ -66,6 +66,10 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         """The number of workers; 1 while a worker's step is traced."""
         return 1 if is_tracing() else self.num_workers
 
+    def run_alone(self) -> None:
+        """Makes this process the only worker of the program's own loops."""
+        self.num_workers = 1
+
     @property
     def cluster_resolver(self) -> Any:
         """The cluster and the task of `TF_CONFIG`; its `task_type` is None without that variable."""
@@ -91,6 +95,22 @@ def _count_workers(given: dict[str, Any]) -> int:
     return Cluster.of(with_local_hosts(job)).num_replicas
 
 
+_strategies: list[ParameterServerStrategy] = []
+"""The strategy of models that were made outside of every scope, as the only item; none if they are Keras's own."""
+
+
+def train_all_models(strategy: ParameterServerStrategy | None) -> None:
+    """Gives models that were made outside of every scope to a strategy; None: they are Keras's own again."""
+    _strategies[:] = [] if strategy is None else [strategy]
+
+
+def _strategy_of(model: Any) -> ParameterServerStrategy | None:
+    strategy = model.distribute_strategy
+    if isinstance(strategy, ParameterServerStrategy):
+        return strategy
+    return _strategies[0] if _strategies and not tf.distribute.has_strategy() else None
+
+
 _models_in_fit: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("models_in_fit", default=frozenset())
 """Identities of the models whose `fit` this thread is in: a further `fit` of one is Keras's own."""
 
@@ -102,9 +122,8 @@ def redirect_fit() -> None:
 
     @functools.wraps(own_fit)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        strategy = self.distribute_strategy
-        models = _models_in_fit.get()
-        if not isinstance(strategy, ParameterServerStrategy) or id(self) in models:
+        strategy, models = _strategy_of(self), _models_in_fit.get()
+        if strategy is None or id(self) in models:
             return own_fit(self, *args, **kwargs)
         token = _models_in_fit.set(models | {id(self)})
         try:
