@@ -1,8 +1,9 @@
 """A compiled Keras model as a model of the engine.
 
-The idea: the graph travels, not the model.  Keras code runs once, eagerly, in the process that has the model: it traces
-`model.train_step` for one batch (`traced_step.py`) and the optimizer's update of each variable (`rules.py`).  The traces
-are GraphDefs with numpy values.  Every worker imports the step into its training graph, every ps imports the updates.
+The idea: the graph travels, not the model.  Keras code runs once, eagerly, in the process that has the model: it
+traces `model.train_step` for one batch (`traced_step.py`) and the optimizer's update of each variable (`rules.py`).
+The traces are GraphDefs with numpy values.  Every worker imports the step into its training graph, every ps imports
+the updates.
 
 Data structures: `PortableGraph`, a traced function with what it reads and writes; `TracedStep`, a step with the role of
 each variable; `UpdateRules`, the optimizer.
