@@ -196,8 +196,8 @@ class _Sources:
 
 def _unknown(x: Any) -> NoReturn:
     raise DataError(
-        f"x is of the type {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of batches, a "
-        "keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of these or a "
+        f"x is of the type {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of "
+        "batches, a keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of these or a "
         "generator."
     )
 
@@ -234,7 +234,7 @@ def _steps(source: Source, steps_per_epoch: int | None, epochs: int) -> int:
         return count
     if 0 < count < epochs * steps_per_epoch and count % steps_per_epoch:
         log.warning(
-            "One pass over the data (%s) has %d batches, and an epoch %d: the data begin again in the middle of an epoch.",
+            "One pass over the data (%s) has %d batches, and an epoch %d: the data begin again within an epoch.",
             source.kind, count, steps_per_epoch,
         )  # fmt: skip
     return int(steps_per_epoch)
