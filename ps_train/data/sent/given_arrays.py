@@ -169,8 +169,8 @@ def split_arrays(x: Any, y: Any, sample_weight: Any, fraction: float) -> tuple[A
         )
     if not are_arrays(*given.values()):
         raise DataError(
-            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is of the type {type(x).__name__}: "
-            "give validation_data instead."
+            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is of the type "
+            f"{type(x).__name__}: give validation_data instead."
         )
     count = count_examples({name: as_arrays(name, value) for name, value in given.items()})
     at = int(np.floor(count * (1.0 - fraction)))
