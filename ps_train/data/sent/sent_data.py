@@ -197,8 +197,8 @@ class _Sources:
 def _unknown(x: Any) -> NoReturn:
     raise DataError(
         f"x is of the type {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of "
-        "batches, a keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of these "
-        "or a generator."
+        "batches, a keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of "
+        "these or a generator."
     )
 
 
