@@ -56,8 +56,8 @@ def test_slots_have_readable_names_and_go_back_to_the_optimizer() -> None:
     rules = trace_rules(optimizer, list(variables.values()), list(variables))
     found = updated(rules, numpy(variables), GRADIENTS[FIRST:])
     assert {"kernel/momentum", "kernel/velocity", "kernel/u_product", "learning_rate"} <= found.keys()
-    for (name, slot), home in rules.homes.items():
-        home.assign(found[f"{name}/{slot}"])
+    for key, home in rules.slot_variables.items():
+        home.assign(found[key])
     for one, other in zip(optimizer.variables[2:], right.variables[2:], strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6, atol=1e-6)
 
