@@ -15,6 +15,7 @@ from tests.unit.modeling.keras.keras_rules import (
     FIRST,
     GRADIENTS,
     KO,
+    NAMES,
     OPTIMIZERS,
     STARTS,
     STEPS,
@@ -29,7 +30,8 @@ from tests.unit.modeling.keras.keras_rules import (
 )
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usual(20)
+@pytest.mark.parametrize("name", NAMES)
 def test_updates_on_two_ps_go_on_from_those_of_keras_and_equal_them(name: str) -> None:
     right = numpy(applied(OPTIMIZERS[name](), STEPS))
     rules, start = traced_by_name(name)
