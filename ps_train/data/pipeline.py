@@ -168,7 +168,7 @@ def training_batches(
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
+        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
@@ -230,7 +230,7 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int,
     return batches if isinstance(data, Arrays) else dataclasses.replace(batches, cardinality=dataset.cardinality())
 
 
-def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
+def repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
     """Returns the epochs of a stream, shuffled within pools of `pool` examples.
 
     A shuffle buffer of single examples would halve the reading speed.
