@@ -153,9 +153,9 @@ class Model:
         """
         return []
 
-    def epochs(self) -> Any:
-        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
-        return None
+    def epochs(self) -> Sequence[Any]:
+        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`)."""
+        return []
 
     def takers(self) -> Sequence[Any]:
         """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""

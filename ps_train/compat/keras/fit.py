@@ -232,9 +232,9 @@ class FittedModel(TracedKerasModel):
         """Returns the batches; there is no test split."""
         return self.batches_of(self._data, self._deals) if split == "train" else None
 
-    def epochs(self) -> Any:
+    def epochs(self) -> list[Any]:
         """Returns what is told the ends of epochs."""
-        return self._listener if self._is_chief else None
+        return [self._listener] if self._is_chief else []
 
     def takers(self) -> list[Any]:
         """Returns what gives the model the trained values."""
@@ -246,7 +246,7 @@ class _Listener:
 
     def __init__(self, driver: EpochDriver, model: Any, step: TracedStep) -> None:
         self._driver, self._model = driver, model
-        self._cluster = KerasCluster(model, step, int(model.optimizer.iterations.numpy()))
+        self._cluster = KerasCluster(model, step)
 
     def attach(self, values: Values, step: int) -> None:
         """Begins, or goes on in a new session."""
@@ -278,9 +278,11 @@ class _Listener:
 
     def end(self) -> bool:
         """Ends the training."""
+        self._cluster.is_changed = False
         self._driver.end()
-        self._cluster.push()
-        return True
+        if self._cluster.values.step() != self._cluster.step:
+            self._cluster.push()  # a worker has made a step after the last epoch
+        return self._cluster.is_changed
 
 
 def check_model(model: Any) -> None:
