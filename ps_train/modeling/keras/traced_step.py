@@ -26,6 +26,7 @@ from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
+from ps_train.modeling.keras.tracing import tracing
 from ps_train.modeling.keras.update_rules import UpdateRules
 
 log = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
     before = _count(model)
-    with user_code("train_step()"), recorder.recording():
+    with user_code("train_step()"), recorder.recording(), tracing():
         function = tf.function(step, autograph=False).get_concrete_function(batch)
     recorder.made_variables = _count(model) > before
     return function
