@@ -31,7 +31,7 @@ def dry_run(job: Job, console: Console) -> int:
     check_file_systems(job)
     source = training_source(model, job)
     variables = trace(model, source, job.min_batch_size, job.seed)
-    found = find_warm_start(job, variables, job.model_dir)
+    found = find_warm_start(job, model, variables, job.model_dir)
     if not found:
         console.line(
             f"{job.model_dir} has checkpoints: the run resumes, and {described(job, 'warm_start')} is not used"

@@ -32,6 +32,7 @@ from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.placed_step import PlacedStep
 from ps_train.modeling.keras.traced_scoring import trace_prediction, trace_scoring
 from ps_train.modeling.keras.traced_step import TracedStep, trace_step
+from ps_train.modeling.keras.weight_files import check_weight_file, is_weight_file, values_in
 from ps_train.modeling.model import Model
 
 Data = Callable[[str, str], Any]
@@ -95,7 +96,8 @@ class KerasModel(Model):
     @functools.cached_property
     def default_learning_rate(self) -> float:
         """The rate of the model's optimizer; 1.0 for a schedule, as a factor of it."""
-        return 1.0 if self._has_schedule else float(self.network.optimizer.learning_rate)
+        optimizer = self.network.optimizer
+        return 1.0 if self._has_schedule else eagerly(lambda: float(optimizer.learning_rate))
 
     @functools.cached_property
     def refused_flags(self) -> Mapping[str, str]:
@@ -116,6 +118,11 @@ class KerasModel(Model):
         optimizer = self.network.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         return isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+
+    @functools.cached_property
+    def may_skip(self) -> bool:
+        """True with a LossScaleOptimizer, which leaves out gradients that are not finite."""
+        return hasattr(self.network.optimizer, "inner_optimizer")
 
     def forward(self, features: Any, training: bool) -> Any:
         """Returns the features: a Keras model computes outputs and loss in one function."""
@@ -150,6 +157,15 @@ class KerasModel(Model):
         """Returns the outputs of `predict_step`."""
         prediction = self._once("predict", outputs, lambda specs: trace_prediction(self.network, specs))
         return prediction.outputs(_tensors(outputs), self._tables)
+
+    def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
+        """Returns the values in a `.keras` or `.weights.h5` file; see `ps_train.Model.saved_values`."""
+        if not is_weight_file(path):
+            return None
+        if self._training is None:
+            check_weight_file(path, flag)
+            return {}
+        return eagerly(lambda: values_in(path, self.network, flag))
 
     def _once(self, what: str, batch: Any, trace: Callable[[Any], _Traced]) -> _Traced:
         """Returns a trace for batches of this structure, made at the first one."""

@@ -17,9 +17,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.keras.portable_graph import Rows, Use
-from ps_train.modeling.keras.traced_step import FIXED, STATE, SUM, TRAINED, TracedStep, TracedVariable
-from ps_train.modeling.model import SUMS
+from ps_train.modeling.keras.traced_step import FIXED, SCALE, STATE, SUM, TRAINED, TracedStep, TracedVariable
+from ps_train.modeling.keras.update_rules import scaled
+from ps_train.modeling.model import SKIPPED, SUMS
 from ps_train.modeling.replica import replica_index
 from ps_train.modeling.tables.row_index import row_indices
 from ps_train.modeling.tables.row_source import rows_at
@@ -62,8 +64,9 @@ class PlacedStep:
           arguments: the tensors of the batch, in the order of their names.
         """
         begun: list[tf.Operation] = []
+        scale = None if self._step.rules.loss_scale is None else _Scale(self._step.rules.loss_scale)
         used = zip(self._step.variables, self._step.graph.uses, strict=True)
-        given = [self._given(one, use, begun) for one, use in used if use is not None]
+        given = [self._given(one, use, begun, scale) for one, use in used if use is not None]
         sums = [(one, variable) for one, variable in zip(self._step.variables, given, strict=True) if one.role == SUM]
         self._tables = {
             one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
@@ -78,6 +81,10 @@ class PlacedStep:
                 added = [variable.read_value() - one.value for one, variable in sums]
             v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in added], 0))
         self._gradients = self._by_name(gradients)
+        if scale is not None:
+            self._gradients = scale.unscaled(self._gradients)
+            v1.add_to_collection(SKIPPED, ~scale.is_finite)
+            v1.add_to_collection(_KEYS.UPDATE_OPS, scale.updated)
         return loss
 
     def gradients(self, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,8 +99,10 @@ class PlacedStep:
                 found[key] = _row_gradient(rows, found[key], variables[key])
         return found
 
-    def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation]) -> Any:
+    def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation], scale: _Scale | None) -> Any:
         """Returns a variable, or what takes its place; adds to `begun` what must run before it is used."""
+        if one.role == SCALE and scale is not None:
+            return scale.value if use.by_value else scale.variable
         if one.role == SUM:
             sums = _own(f"ps_train_sum/{one.key}", one.value)
             begun.append(sums.assign(one.value, read_value=False))
@@ -151,6 +160,36 @@ class PlacedStep:
                 parts = [gradients[place - 1] for place in one.gradient]
                 found[one.key] = tf.IndexedSlices(*parts) if one.is_sparse else parts[0]
         return found
+
+
+class _Scale:
+    """The factor of the loss on this worker, which halves where a gradient is not finite.
+
+    Attributes:
+      variable: the factor.
+      value: the factor of this step.
+      is_finite: bool scalar, after `unscaled`: True if all gradients are finite.
+      updated: after `unscaled`, the operation that sets the factor of the next step.
+    """
+
+    is_finite: tf.Tensor
+    updated: tf.Operation
+
+    def __init__(self, scale: LossScale) -> None:
+        self._scale = scale
+        self.variable = _own("ps_train_scale/factor", np.float32(scale.scale))
+        self._counter = _own("ps_train_scale/good_steps", np.int32(scale.counter))
+        self.value, self._count = self.variable.read_value(), self._counter.read_value()
+
+    def unscaled(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns gradients of the loss from those of the scaled loss."""
+        values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients.values()]
+        self.is_finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(one)) for one in values]))
+        scale, count = self._scale.following(self.value, self._count, self.is_finite)
+        self.updated = tf.group(
+            self.variable.assign(scale, read_value=False), self._counter.assign(count, read_value=False)
+        )
+        return {name: scaled(one, 1 / self.value) for name, one in gradients.items()}
 
 
 def rows_of(key: str, shape: tuple[int, ...], use: Use, initializer: Any = None) -> Rows:

@@ -46,6 +46,7 @@ class TracedKerasModel(Model):
     def __init__(self, step: TracedStep) -> None:
         self._step = step
         self.sums = sum(int(np.prod(one.value.shape)) for one in step.sums())
+        self.may_skip = step.rules.loss_scale is not None
         self._placed = PlacedStep(step, self.sums)
 
     def batches_of(self, data: SentData, deals: bool) -> DealtBatches:
