@@ -67,7 +67,7 @@ class Model:
     may_skip = False
     hooks_every_step = False
     gives_advice = True
-    refused_flags: Mapping[str, str] = {}
+    refused_flags: Mapping[str, str] = {"keras_tables": "it is for Keras models"}
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.
@@ -160,6 +160,13 @@ class Model:
         unless `hooks_every_step` is True.  If a hook of the chief calls `request_stop`, the job ends with a checkpoint.
         If a hook of another worker does, that worker makes no more steps.
         """
+        return []
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the flags that are for models of this kind; called before the model is built."""
+
+    def notes(self) -> Sequence[str]:
+        """Returns lines that the chief writes before it trains; called after the model has been built."""
         return []
 
     def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
@@ -299,11 +306,12 @@ def check_methods(model: Model) -> None:
         raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
 
 
-def refuse_flags(model: Model, job: Job) -> None:
-    """Raises ConfigError for the first flag of a job that is not possible with a model."""
+def use_flags(model: Model, job: Job) -> None:
+    """Gives a model the flags of a job; raises ConfigError for the first one that is not possible with it."""
     for name, reason in model.refused_flags.items():
         if is_given(job, name):
             raise ConfigError(f"{described(job, name)} is not possible with {type(model).__name__}: {reason}.")
+    model.use_flags(job)
 
 
 def ignores_data_dir(model: Model) -> bool:

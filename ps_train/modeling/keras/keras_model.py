@@ -27,6 +27,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import shown, user_code
+from ps_train.config.job import Job
 from ps_train.modeling.keras.eager_thread import eagerly
 from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.placed_step import PlacedStep
@@ -55,6 +56,7 @@ class KerasModel(Model):
     _given_model: Any = None
     _given_data: Data | None = None
     _training: _Training | None = None
+    _by_rows = True
 
     def __init__(self, model: Any = None, data: Data | None = None) -> None:
         self._given_model, self._given_data = model, data
@@ -132,7 +134,7 @@ class KerasModel(Model):
         """Returns the loss of the traced `train_step`."""
         batch = outputs, labels
         if self._training is None:
-            self._training = eagerly(lambda: _Training.of(self.network, _specs(batch)))
+            self._training = eagerly(lambda: _Training.of(self.network, _specs(batch), self._by_rows))
         self._training.make_others()
         return self._training.placed.loss(_tensors(batch))
 
@@ -157,6 +159,14 @@ class KerasModel(Model):
         """Returns the outputs of `predict_step`."""
         prediction = self._once("predict", outputs, lambda specs: trace_prediction(self.network, specs))
         return prediction.outputs(_tensors(outputs), self._tables)
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the choice for large embeddings."""
+        self._by_rows = job.keras_tables == "rows"
+
+    def notes(self) -> Sequence[str]:
+        """Returns what is different of large embeddings."""
+        return [] if self._training is None else self._training.placed.notes()
 
     def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
         """Returns the values in a `.keras` or `.weights.h5` file; see `ps_train.Model.saved_values`."""
@@ -192,12 +202,12 @@ class _Training:
     others: Mapping[str, np.ndarray[Any, Any]]
 
     @classmethod
-    def of(cls, network: Any, batch: Any) -> _Training:
+    def of(cls, network: Any, batch: Any, by_rows: bool) -> _Training:
         """Traces the training of a compiled model."""
         step = trace_step(network, batch)
         used = {one.key for one in step.variables}
         others = {key: one.numpy() for key, one in keyed_variables(network).items() if key not in used}
-        return cls(step, PlacedStep(step, sums=0), others)
+        return cls(step, PlacedStep(step, 0, by_rows), others)
 
     def make_others(self) -> None:
         """Makes the other variables, so checkpoints have the whole model."""

@@ -10,6 +10,7 @@ where batches come from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.console import human_bytes
 from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.keras.portable_graph import Rows, Use
 from ps_train.modeling.keras.traced_step import FIXED, SCALE, STATE, SUM, TRAINED, TracedStep, TracedVariable
@@ -42,13 +44,14 @@ class PlacedStep:
     Args:
       step: the step.
       sums: number of the values that all workers add up; 0 if they add up nothing.
+      by_rows: True if only rows of large embeddings travel, where that is possible.
 
     Attributes:
       tables: names of the variables of which only rows travel.
     """
 
-    def __init__(self, step: TracedStep, sums: int) -> None:
-        self._step, self._sums = step, sums
+    def __init__(self, step: TracedStep, sums: int, by_rows: bool) -> None:
+        self._step, self._sums, self._by_rows = step, sums, by_rows
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
         self.tables = frozenset(
@@ -124,6 +127,30 @@ class PlacedStep:
         here = _own(f"ps_train_here/{one.key}", np.zeros(one.value.shape, one.value.dtype))
         begun.append(here.assign(value, read_value=False))
         return here
+
+    def notes(self) -> list[str]:
+        """Returns a line for each table that Keras updates otherwise, and for each large embedding that is none."""
+        found, rules = list[str](), self._step.rules
+        for one, use in zip(self._step.variables, self._step.graph.uses, strict=True):
+            if use is None or one.role != TRAINED:
+                continue
+            if one.key in self.tables:
+                moves = [rules.moves_unseen_rows(one.key), rules.moves_unseen_slots(one.key)]
+                if any(moves):
+                    what = "values and slots" if all(moves) else "values" if moves[0] else "slots"
+                    found.append(
+                        f"{one.key} is updated by rows: {rules.optimizer_name} in Keras also changes {what} of rows "
+                        "that a batch does not read; --keras_tables=dense does that too, and takes longer"
+                    )
+            elif self._by_rows and is_matrix(use) and (reason := self._why_whole(one, use)):
+                found.append(f"{one.key} ({human_bytes(one.value.nbytes)}) travels whole at every step: {reason}")
+        return found
+
+    def _why_whole(self, one: TracedVariable, use: Use) -> str:
+        """Returns why an embedding is no table; "" for a variable that is no embedding."""
+        if others := self._step.graph.whole_readers(use):
+            return f"{others[0]} reads all rows"
+        return self._step.rules.why_dense(one.key) if use.gathers and one.gradient else ""
 
     def _is_table(self, one: TracedVariable, use: Use) -> bool:
         """Returns True for a variable of which only rows travel."""
@@ -207,8 +234,12 @@ def rows_of(key: str, shape: tuple[int, ...], use: Use, initializer: Any = None)
 
 def is_large(use: Use) -> bool:
     """Returns True for a variable that is large enough to be a table, and of which only rows are read."""
-    size = int(np.prod(use.shape)) * tf.as_dtype(use.dtype).size
-    return size >= TABLE_BYTES and len(use.shape) == 2 and bool(use.gathers)
+    return is_matrix(use) and bool(use.gathers)
+
+
+def is_matrix(use: Use) -> bool:
+    """Returns True for a variable that has the size and the shape of a table."""
+    return len(use.shape) == 2 and math.prod(use.shape) * tf.as_dtype(use.dtype).size >= TABLE_BYTES
 
 
 def _out_of_range(wrong: Any) -> Any:

@@ -43,7 +43,7 @@ from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
-from ps_train.modeling.model import Model, ignores_data_dir, refuse_flags
+from ps_train.modeling.model import Model, ignores_data_dir, use_flags
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import served_features
 from ps_train.training.joining.dtype_check import check_compute_dtype
@@ -138,7 +138,7 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
       ModelError: the model cannot be trained.
       ConfigError: the job is not possible on this machine, or with this data.
     """
-    refuse_flags(model, job)
+    use_flags(model, job)
     source = training_source(model, job)
     with told_as_preparing(job, task):
         return _checked(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
@@ -258,5 +258,7 @@ def check_as_chief(prepared: Prepared) -> None:
     if job.export_dir:
         served_features(source)
     warn_of_not_finite("train", source.loaded)
+    for line in model.notes():
+        log.warning("%s", line)
     if job.data_dir and ignores_data_dir(model):
         log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))

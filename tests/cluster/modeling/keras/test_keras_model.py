@@ -200,6 +200,6 @@ def test_a_warm_start_takes_the_values_of_a_file_of_keras(name: str, tmp_path: p
         other = of(words)
         InProcessCluster(other, 1, 1, batch_size=BATCH)
         other.saved_values(str(path), "warm_start=x")
-    with pytest.raises(ConfigError, match=r"^warm_start=x: there is no such file"):
+    with pytest.raises(ConfigError, match=r"^warm_start=x: there is no file "):
         model.saved_values(str(tmp_path / "none.keras"), "warm_start=x")
     assert model.saved_values(str(tmp_path), "") is None
