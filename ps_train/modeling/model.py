@@ -185,6 +185,10 @@ class Model:
         """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
         return None
 
+    def takers(self) -> Sequence[Any]:
+        """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""
+        return []
+
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
         """Makes listeners, whose methods the chief calls before and after it writes each checkpoint, and at the end.
 

@@ -55,27 +55,28 @@ def _is_sparse_or_ragged(value: Any) -> bool:
     )
 
 
-def as_arrays(name: str, value: Any) -> Any:
+def as_arrays(name: str, value: Any, is_cast: bool = True) -> Any:
     """Returns numpy arrays in the given structure, whose lists become tuples; None stays.
 
     Args:
       name: of the argument, for errors.
       value: an array, nested arrays, or None.
+      is_cast: False leaves floating-point numbers of any type as they are.
 
     Raises:
       DataError: a value is not an array that TensorFlow has.
     """
     if isinstance(value, Mapping):
-        return {key: as_arrays(f"{name}[{key!r}]", one) for key, one in value.items()}
+        return {key: as_arrays(f"{name}[{key!r}]", one, is_cast) for key, one in value.items()}
     if isinstance(value, list | tuple) and not _is_plain(value):
-        return tuple(as_arrays(f"{name}[{number}]", one) for number, one in enumerate(value))
-    return None if value is None else _array(name, value)
+        return tuple(as_arrays(f"{name}[{number}]", one, is_cast) for number, one in enumerate(value))
+    return None if value is None else _array(name, value, is_cast)
 
 
-def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _array(name: str, value: Any, is_cast: bool) -> np.ndarray[Any, Any]:
     if _is_sparse_or_ragged(value):
         raise DataError(
-            f"{name} is a {type(value).__name__}, which is not sent as an array: give "
+            f"{name} is of the type {type(value).__name__}, which is not sent as an array: give "
             "tf.data.Dataset.from_tensor_slices((x, y)).batch(...), or make it dense."
         )
     if _library(value) == "pandas":
@@ -84,16 +85,18 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
     else:
         array = _converted(name, value)
     if array.ndim == 0:
-        raise DataError(f"{name} is a single {type(value).__name__}: give an array with a row for each example.")
+        raise DataError(
+            f"{name} is one value of the type {type(value).__name__}: give an array with a row for each example."
+        )
     if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.ravel()):
         other = next(one for one in array.ravel() if not isinstance(one, str | bytes))
         raise DataError(
-            f"{name} holds Python objects (a {type(other).__name__} among them): give numbers, or texts, of one shape, "
-            "such as values.astype('float32')."
+            f"{name} holds Python objects (such as one of the type {type(other).__name__}): give numbers, or texts, of "
+            "one shape, such as values.astype('float32')."
         )
     if array.dtype.kind in "OSU":
         return array
-    return _as_floatx(name, array)
+    return _as_floatx(name, array, is_cast)
 
 
 def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
@@ -106,17 +109,18 @@ def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
     except Exception as error:  # rows of different lengths, a tensor on a device
         cause = " ".join(str(error).split())[:120]
         raise DataError(
-            f"{name}, a {type(value).__name__}, makes no array ({cause}): give each example a row of the same shape."
+            f"{name}, of the type {type(value).__name__}, makes no array ({cause}): give each example a "
+            "row of the same shape."
         ) from None
 
 
-def _as_floatx(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_floatx(name: str, array: np.ndarray[Any, Any], is_cast: bool) -> np.ndarray[Any, Any]:
     try:
         dtype = tf.dtypes.as_dtype(array.dtype)
     except TypeError:
         raise DataError(f"{name} is of {array.dtype}, which TensorFlow does not have: convert it to numbers.") from None
     floatx = tf.dtypes.as_dtype(keras.config.floatx())
-    if not dtype.is_floating or dtype == floatx:
+    if not is_cast or not dtype.is_floating or dtype == floatx:
         return array
     return array.astype(floatx.as_numpy_dtype)
 
@@ -165,8 +169,8 @@ def split_arrays(x: Any, y: Any, sample_weight: Any, fraction: float) -> tuple[A
         )
     if not are_arrays(*given.values()):
         raise DataError(
-            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is a {type(x).__name__}: give "
-            "validation_data instead."
+            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is of the type "
+            f"{type(x).__name__}: give validation_data instead."
         )
     count = count_examples({name: as_arrays(name, value) for name, value in given.items()})
     at = int(np.floor(count * (1.0 - fraction)))

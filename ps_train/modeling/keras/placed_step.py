@@ -70,19 +70,22 @@ class PlacedStep:
         scale = None if self._step.rules.loss_scale is None else _Scale(self._step.rules.loss_scale)
         used = zip(self._step.variables, self._step.graph.uses, strict=True)
         given = [self._given(one, use, begun, scale) for one, use in used if use is not None]
-        sums = [(one, variable) for one, variable in zip(self._step.variables, given, strict=True) if one.role == SUM]
         self._tables = {
             one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
         }
         with tf.control_dependencies(begun):
             ready = tf.no_op()
-        (loss, *gradients), effects = self._step.graph.place(arguments, given, "keras", ready)
+        (loss, *gradients), effects, assigned = self._step.graph.place(arguments, given, "keras", ready)
         for effect in effects:
             v1.add_to_collection(_KEYS.UPDATE_OPS, effect)
         if self._sums:
             with tf.control_dependencies([*effects, loss]):
-                added = [variable.read_value() - one.value for one, variable in sums]
-            v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in added], 0))
+                parts = [
+                    (variable.read_value() if value is None else value) - one.value
+                    for one, variable, value in zip(self._step.variables, given, assigned, strict=True)
+                    if one.role == SUM
+                ]
+            v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in parts], 0))
         self._gradients = self._by_name(gradients)
         if scale is not None:
             self._gradients = scale.unscaled(self._gradients)
@@ -97,15 +100,20 @@ class PlacedStep:
           variables: name to the value from which the loss was computed; for a table, to the rows that were looked up.
         """
         found = dict(self._step.rules.on_worker(self._gradients))
-        for key, rows in self._tables.items():
-            if key in found:
-                found[key] = _row_gradient(rows, found[key], variables[key])
+        for key, gradient in found.items():
+            if key in self._tables:
+                found[key] = _row_gradient(self._tables[key], gradient, variables[key])
+            elif isinstance(gradient, tf.IndexedSlices):  # the rule is that of all rows, as in Keras
+                rows = variables[key].shape[0]
+                found[key] = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
         return found
 
     def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation], scale: _Scale | None) -> Any:
         """Returns a variable, or what takes its place; adds to `begun` what must run before it is used."""
         if one.role == SCALE and scale is not None:
             return scale.value if use.by_value else scale.variable
+        if one.role == SUM and use.by_value:
+            return tf.constant(one.value)
         if one.role == SUM:
             sums = _own(f"ps_train_sum/{one.key}", one.value)
             begun.append(sums.assign(one.value, read_value=False))

@@ -21,6 +21,9 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import COLOCATION, add_control_inputs
 
 _READ, _GATHER, _SHAPE = "ReadVariableOp", "ResourceGather", "VariableShape"
+_ASSIGNS = {"AssignVariableOp": "Identity", "AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"}
+"""Type of an assignment to that of the operation which computes the assigned value."""
+
 _WRITES = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSlice")
 """Beginnings of the types of operations that change a variable."""
 
@@ -45,7 +48,7 @@ class Use:
     Attributes:
       node: name of the node that stands for its handle.
       shape, dtype: those of the variable.
-      by_value: True if a value may take the variable's place.
+      by_value: True if a value may take the variable's place; what it is assigned is then a value too.
       gathers: the rows that it reads, if it reads nothing else.
       assigned: True if the function changes it.
       adds: True if each change adds something to it that does not depend on it.
@@ -67,6 +70,44 @@ class Use:
 
 
 @dataclasses.dataclass(frozen=True)
+class LookupTable:
+    """A lookup table: its keys and values, arrays [n]; texts are bytes."""
+
+    keys: np.ndarray[Any, Any]
+    values: np.ndarray[Any, Any]
+
+    def placed(self) -> tf.Tensor:
+        """Returns the handle of such a table of the default graph, which the graph's table initializer fills."""
+        keys, values = tf.constant(self.keys.tolist(), _dtype_of(self.keys)), tf.constant(
+            self.values.tolist(), _dtype_of(self.values)
+        )  # fmt: skip
+        name = v1.get_default_graph().unique_name("ps_train/lookup")
+        table = tf.raw_ops.HashTableV2(key_dtype=keys.dtype, value_dtype=values.dtype, shared_name=name)
+        filled = tf.raw_ops.InitializeTableV2(table_handle=table, keys=keys, values=values)
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, filled)
+        return table
+
+
+def _dtype_of(array: np.ndarray[Any, Any]) -> tf.DType:
+    return tf.string if array.dtype.kind in "SO" else tf.as_dtype(array.dtype)
+
+
+def _table(outer: Any, inner: tf.Tensor) -> LookupTable:
+    """Returns the lookup table that a function has captured; raises ModelError for another resource."""
+    finds = [op for op in inner.consumers() if op.type == "LookupTableFindV2"]
+    others = sorted({op.type for op in inner.consumers()} - {"LookupTableFindV2", "LookupTableSizeV2"})
+    if others or not finds:
+        raise ModelError(
+            f"the model uses a resource that cannot travel to other processes ({', '.join(others) or inner.op.name}): "
+            "use variables of Keras, and lookup tables that do not change."
+        )
+    keys, values = tf.raw_ops.LookupTableExportV2(
+        table_handle=outer, Tkeys=finds[0].get_attr("Tin"), Tvalues=finds[0].get_attr("Tout")
+    )
+    return LookupTable(keys.numpy(), values.numpy())
+
+
+@dataclasses.dataclass(frozen=True)
 class PortableGraph:
     """A traced function.
 
@@ -77,6 +118,7 @@ class PortableGraph:
       effects: names of the operations that run whether a result is used or not.
       constants: name of a captured tensor to its value.
       uses: for each variable, in their order, how it is used; None for a variable that is not.
+      tables: name of the node of each lookup table to its keys and values.
     """
 
     nodes: bytes
@@ -85,6 +127,7 @@ class PortableGraph:
     effects: tuple[str, ...]
     constants: Mapping[str, np.ndarray[Any, Any]]
     uses: tuple[Use | None, ...]
+    tables: Mapping[str, LookupTable] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Any, variables: Sequence[Any]) -> PortableGraph:
@@ -101,6 +144,7 @@ class PortableGraph:
         known = {id(variable.handle): index for index, variable in enumerate(variables)}
         constants: dict[str, np.ndarray[Any, Any]] = {}
         uses: list[Use | None] = [None] * len(variables)
+        tables: dict[str, LookupTable] = {}
         captured = set()
         for outer, inner in graph.captures:
             captured.add(inner.name)
@@ -108,18 +152,14 @@ class PortableGraph:
                 index = known[id(outer)]
                 uses[index] = _use(graph, inner, variables[index])
             elif outer.dtype in (tf.resource, tf.variant):
-                users = ", ".join(sorted({op.type for op in inner.consumers()}))
-                raise ModelError(
-                    f"the model uses a resource that cannot travel to other processes ({users}): put lookup tables "
-                    "and their layers (StringLookup, IntegerLookup) into the input pipeline."
-                )
+                tables[inner.op.name] = _table(outer, inner)
             else:
                 constants[inner.name] = outer.numpy()
         inputs = tuple(tensor.name for tensor in function.inputs if tensor.name not in captured)
         flat = tf.nest.flatten(function.structured_outputs, expand_composites=True)
         outputs = tuple(tensor.name for tensor in flat if tensor is not None)
         effects = tuple(op.name for op in graph.control_outputs)
-        return cls(_nodes_of(graph).SerializeToString(), inputs, outputs, effects, constants, tuple(uses))
+        return cls(_nodes_of(graph).SerializeToString(), inputs, outputs, effects, constants, tuple(uses), tables)
 
     def whole_readers(self, use: Use) -> list[str]:
         """Returns the operations that read a variable whole, of which others read rows; empty if none does both."""
@@ -140,7 +180,7 @@ class PortableGraph:
 
     def place(
         self, arguments: Sequence[tf.Tensor], given: Sequence[Any], name: str, ready: tf.Operation
-    ) -> tuple[list[tf.Tensor], list[Any]]:
+    ) -> tuple[list[tf.Tensor], list[Any], list[Any]]:
         """Imports the function into the default graph.
 
         Args:
@@ -150,11 +190,13 @@ class PortableGraph:
           ready: an operation that what reads or changes a variable waits for.
 
         Returns:
-          The results, and the operations of the effects.
+          The results, the operations of the effects, and for each variable that was given as a value and is assigned
+          its last value; None for others.
         """
         nodes = v1.GraphDef.FromString(self.nodes)
         feeds: dict[str, Any] = dict(zip(self.inputs, arguments, strict=True))
         feeds |= {key: tf.constant(value) for key, value in self.constants.items()}
+        feeds |= {f"{node}:0": table.placed() for node, table in self.tables.items()}
         values = {}
         for use, found in zip(self.uses, given, strict=True):
             if use is None:
@@ -166,8 +208,9 @@ class PortableGraph:
                 feeds[f"{use.node}:0"] = found
             else:
                 feeds[f"{use.node}:0"] = found.handle
-        _give_values(nodes, values)
-        wanted = [*self.outputs, *self.effects]
+        last = _give_values(nodes, values)
+        assigned = [f"{last[use.node]}:0" if use and use.node in last else "" for use in self.uses]
+        wanted = [*self.outputs, *self.effects, *filter(None, assigned)]
         rows = [(use, found) for use, found in zip(self.uses, given, strict=True) if use and isinstance(found, Rows)]
         if rows:
             _leave_out(nodes, {use.node: use for use, _ in rows})
@@ -180,7 +223,9 @@ class PortableGraph:
         for op in ready.graph.get_operations()[first:]:  # an import leaves `tf.control_dependencies` out
             if any(tensor.dtype == tf.resource for tensor in op.inputs):
                 add_control_inputs(op, [ready])
-        return found[: len(self.outputs)], found[len(self.outputs) :]
+        results, effects = found[: len(self.outputs)], found[len(self.outputs) :][: len(self.effects)]
+        values_of = iter(found[len(self.outputs) + len(self.effects) :])
+        return results, effects, [next(values_of) if name else None for name in assigned]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,11 +295,19 @@ def _node_of(name: str) -> str:
     return name.removeprefix("^").partition(":")[0]
 
 
-def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
-    """Makes the nodes read values in the place of variables, whose handles are these nodes."""
+def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> dict[str, str]:
+    """Makes the nodes read values in the place of variables, whose handles are these nodes.
+
+    The nodes are in the order of the program, so an assignment is the value of what is read after it.
+
+    Returns:
+      The node of each variable that is assigned, to its last value.
+    """
     axis = None
+    present: dict[str, str] = {}
     for node in nodes.node:
-        use = values.get(node.input[0].partition(":")[0]) if node.input else None
+        variable = node.input[0].partition(":")[0] if node.input else ""
+        use = values.get(variable)
         if node.name in values:
             node.attr["dtype"].type = tf.as_dtype(values[node.name].dtype).as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(values[node.name].shape).as_proto())
@@ -265,6 +318,10 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             node.op = "Identity"
             node.attr.clear()
             node.attr["T"].type = dtype
+            node.input[0] = present.get(variable, node.input[0])
+        elif node.op in _ASSIGNS:
+            _become_value(node, present.get(variable, variable), use)
+            present[variable] = node.name
         elif node.op == _GATHER:
             indices, dtype = node.attr["Tindices"].type, node.attr["dtype"].type
             node.op = "GatherV2"
@@ -275,6 +332,17 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             node.input.insert(2, axis)
         elif node.op == _SHAPE:
             _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
+    return present
+
+
+def _become_value(node: v1.NodeDef, before: str, use: Use) -> None:
+    """Makes an assignment the value that it assigns."""
+    kind, value, controls = _ASSIGNS[node.op], node.input[1], [one for one in node.input if one.startswith("^")]
+    node.op = kind
+    del node.input[:]
+    node.input.extend([*([before] if kind != "Identity" else []), value, *controls])
+    node.attr.clear()
+    node.attr["T"].type = tf.as_dtype(use.dtype).as_datatype_enum
 
 
 def _leave_out(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
@@ -315,7 +383,7 @@ def _become_constant(node: v1.NodeDef, value: Any) -> None:
 def _use(graph: Any, inner: tf.Tensor, variable: Any) -> Use:
     """Returns how a function uses a variable, whose handle is `inner` there."""
     readers = inner.consumers()
-    plain = all(op.type in (_READ, _GATHER, _SHAPE) and op.inputs[0] is inner for op in readers)
+    plain = all(op.type in (_READ, _GATHER, _SHAPE, *_ASSIGNS) and op.inputs[0] is inner for op in readers)
     plain = plain and all(op.get_attr("batch_dims") == 0 for op in readers if op.type == _GATHER)
     gathers = _gathers(readers) if plain else []
     writes = [op for op in readers if op.type.startswith(_WRITES)]

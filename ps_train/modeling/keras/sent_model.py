@@ -67,8 +67,8 @@ class TracedKerasModel(Model):
           deals: True if a batch is of one worker; else all workers take parts of it.
         """
 
-        def deal(count: int, index: int) -> tf.data.Dataset:
-            return data.batches(count, index, deals)
+        def deal(count: int, index: int, start: tf.Tensor) -> tf.data.Dataset:
+            return data.batches(count, index, deals, start)
 
         return DealtBatches(deal)
 

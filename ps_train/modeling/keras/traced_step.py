@@ -24,7 +24,7 @@ import tensorflow as tf
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
-from ps_train.modeling.keras.portable_graph import PortableGraph, Use
+from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
 from ps_train.modeling.keras.update_rules import UpdateRules
 
@@ -77,6 +77,8 @@ class TracedStep:
             file.write(self.graph.nodes)
         arrays = {f"constant{n}": value for n, value in enumerate(self.graph.constants.values())}
         arrays |= {f"value{n}": one.value for n, one in enumerate(self.variables)}
+        for n, table in enumerate(self.graph.tables.values()):
+            arrays |= {f"keys{n}": _without_objects(table.keys), f"values{n}": _without_objects(table.values)}
         for name, array in arrays.items():
             np.save(os.path.join(directory, f"{name}.npy"), array, allow_pickle=False)
         described = {
@@ -84,6 +86,7 @@ class TracedStep:
             "outputs": self.graph.outputs,
             "effects": self.graph.effects,
             "constants": [*self.graph.constants],
+            "tables": [*self.graph.tables],
             "uses": [dataclasses.asdict(use) for use in self.graph.uses if use is not None],
             "variables": [
                 {name: value for name, value in vars(one).items() if name != "value"} for one in self.variables
@@ -114,6 +117,10 @@ class TracedStep:
             tuple(found["effects"]),
             constants,
             tuple(Use.of(one) for one in found["uses"]),
+            {
+                node: LookupTable(np.array(array(f"keys{n}")), np.array(array(f"values{n}")))
+                for n, node in enumerate(found["tables"])
+            },
         )
         variables = tuple(
             TracedVariable(**{**one, "value": array(f"value{n}"), "gradient": tuple(one["gradient"])})
@@ -130,6 +137,11 @@ _SEED = "seed_generator_state"
 """End of the name of a variable with the state of a `keras.random.SeedGenerator`."""
 
 _STEP, _NODES, _RULES = "step.json", "step.pb", "rules.bin"
+
+
+def _without_objects(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns texts as bytes of one length, which a file may hold."""
+    return np.array([bytes(one) for one in array.flat], np.bytes_) if array.dtype == object else array
 
 
 class _Recorder:

@@ -1,0 +1,200 @@
+"""A strategy of `tf.distribute` whose models train on ps and workers of ps_train.
+
+    strategy = ParameterServerStrategy(num_ps=2, num_workers=4)         # or the cluster of TF_CONFIG
+    with strategy.scope():
+        model = keras.Sequential([...])
+        model.compile("adam", "mse")
+    model.fit(x, y, epochs=5)               # ps_train.keras.fit(model, x, y, epochs=5, num_ps=2, num_workers=4)
+
+The model's other methods are Keras's own: to them the strategy is one device of the calling process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ps_train.base.errors import ConfigError, ModelError
+from ps_train.cluster.addresses.cluster import Cluster
+from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.cluster.addresses.local_hosts import with_local_hosts
+from ps_train.commands.launch.fit import values_of_call
+from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.distribute.scopes import Scope, outside_scopes
+from ps_train.compat.train.process_end import end_process_with
+from ps_train.config import flags
+from ps_train.modeling.keras.tracing import check_keras, is_tracing
+
+_HERE = "ParameterServerStrategy()"
+_VERBOSE = 5
+"""Arguments of `fit` up to `verbose`, without the model."""
+
+
+class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
+    """A strategy whose models train on ps and workers.
+
+    The cluster is that of `TF_CONFIG` if it names one, else processes of this machine.
+
+    Args:
+      num_ps: number of ps on this machine; None for the flag's default.
+      num_workers: number of workers on this machine, this process included; None for the flag's default.
+      **flags: other flags of ps_train by name, as `update="sync"`.
+
+    Attributes:
+      flags: the flags that are given to every `fit`.
+
+    Raises:
+      ConfigError: a flag is wrong, or tf-keras is in use.
+    """
+
+    def __init__(self, num_ps: int | None = None, num_workers: int | None = None, **flags: Any) -> None:
+        check_keras()
+        given = {"num_ps": num_ps, "num_workers": num_workers, **flags}
+        self.flags = {name: value for name, value in given.items() if value is not None}
+        self._parsed = _parse(self.flags)
+        self.num_workers = Cluster.of(with_local_hosts(self._parsed.job)).num_replicas
+        super().__init__("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
+        # Otherwise a model that was made outside of the scope cannot be compiled within it.
+        self.extended.colocate_vars_with = lambda variable: contextlib.nullcontext()
+        redirect_fit()
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """The number of workers; 1 while a worker's step is traced."""
+        return 1 if is_tracing() else self.num_workers
+
+    def scope(self) -> Scope:
+        """Returns a context in which models are made; a `fit` leaves it while it trains."""
+        return Scope(super().scope)
+
+    def before_fit(self) -> None:
+        """Serves in every `fit` of the chief and ends the process, in a ps whose launcher tells when that is over.
+
+        So a ps does not go on in a program with a model that it has not trained, and serves a second `fit`.
+        """
+        directory, task = asked_directory(), self._parsed.task
+        if not directory or directory_of_workers() or task.job_name == "local":
+            return
+        if task.job_name == "ps":
+            end_process_with(lambda: join(task, {}))
+        if task == Cluster.of(self._parsed.job).chief:
+            ask(directory, as_arguments(self.flags))
+
+    def run_alone(self) -> None:
+        """Makes this process the only worker of the program's own loops."""
+        self.num_workers = 1
+
+    @property
+    def cluster_resolver(self) -> Any:
+        """The cluster and the task of `TF_CONFIG`; its `task_type` is None without that variable."""
+        return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+    def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Does what `run` does: the name that TensorFlow 2.1 had for it."""
+        return self.run(fn, args=args, kwargs=kwargs)
+
+
+def as_arguments(given: dict[str, Any]) -> list[str]:
+    """Returns flags as arguments of a command line."""
+    values = values_of_call("", given, "")
+    del values["model"]  # the strategy's models come later
+    return flags.as_arguments(values)
+
+
+def _parse(given: dict[str, Any]) -> flags.ParsedFlags:
+    """Returns the job that flags and the environment describe, and this process's task.
+
+    Raises:
+      ConfigError: a flag is wrong, or is an argument of `fit`.
+    """
+    of_fit = sorted(given.keys() & inspect.signature(keras.Model.fit).parameters.keys())
+    if of_fit:
+        raise ConfigError(f"{of_fit[0]} (from {_HERE}) is an argument of fit, not of its strategy: give it to fit.")
+    parsed = parse_flags(as_arguments(given), os.environ)
+    is_local = parsed.task.job_name == "local"
+    return parsed if is_local else dataclasses.replace(parsed, task=flags.with_task(parsed.task))
+
+
+_strategies: list[ParameterServerStrategy] = []
+"""The strategy of models that were made outside of every scope, as the only item; none if they are Keras's own."""
+
+
+def train_all_models(strategy: ParameterServerStrategy | None) -> None:
+    """Gives models that were made outside of every scope to a strategy; None: they are Keras's own again."""
+    _strategies[:] = [] if strategy is None else [strategy]
+
+
+def _strategy_of(model: Any) -> ParameterServerStrategy | None:
+    strategy = model.distribute_strategy
+    if isinstance(strategy, ParameterServerStrategy):
+        return strategy
+    return _strategies[0] if _strategies and not tf.distribute.has_strategy() else None
+
+
+_models_in_fit: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("models_in_fit", default=frozenset())
+"""Identities of the models whose `fit` this thread is in: a further `fit` of one is Keras's own."""
+
+
+@functools.cache
+def redirect_fit() -> None:
+    """Lets `keras.Model.fit` train on ps and workers, for a model of a `ParameterServerStrategy`."""
+    own_fit: Any = keras.Model.fit
+
+    @functools.wraps(own_fit)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        strategy, models = _strategy_of(self), _models_in_fit.get()
+        if strategy is None or id(self) in models:
+            return own_fit(self, *args, **kwargs)
+        if _is_quiet(args, kwargs):
+            kwargs["verbose"] = 2
+        token = _models_in_fit.set(models | {id(self)})
+        try:
+            strategy.before_fit()
+            with outside_scopes():
+                return _fit()(self, *args, **kwargs, **strategy.flags)
+        finally:
+            _models_in_fit.reset(token)
+
+    keras.Model.fit = fit
+    _refuse_own_updates()
+
+
+def _is_quiet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Returns whether a fit shows a line for each epoch, where its bar would be a line for each of its changes."""
+    is_auto = len(args) < _VERBOSE and kwargs.get("verbose", "auto") == "auto"
+    return is_auto and bool(asked_directory())
+
+
+def _fit() -> Callable[..., Any]:
+    return importlib.import_module("ps_train.compat.keras.fit").fit
+
+
+def _refuse_own_updates() -> None:
+    """Lets an optimizer refuse to update variables in the scope of a cluster of several workers.
+
+    Such an update would be made by each worker for itself, on values of its own.
+    """
+    own_apply: Any = keras.optimizers.Optimizer.apply
+
+    @functools.wraps(own_apply)
+    def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        strategy = tf.distribute.get_strategy()
+        if isinstance(strategy, ParameterServerStrategy) and strategy.num_replicas_in_sync > 1:
+            raise ModelError(
+                f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
+                f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "
+                "step into the model's train_step and call model.fit, or use one worker."
+            )
+        return own_apply(self, grads, trainable_variables)
+
+    keras.optimizers.Optimizer.apply = apply
