@@ -24,19 +24,26 @@ from typing import TYPE_CHECKING, Any
 
 from ps_train.base.errors import ConfigError, ModelError, PsTrainError
 from ps_train.base.user_code import describe, line_of, shown, user_code
+from ps_train.config.job_values import described
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
+from ps_train.config.refusals import is_given
 from ps_train.modeling.file_check import add_working_directory
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ps_train.config.job import Job
     from ps_train.data.arrays import Arrays
     from ps_train.data.stream import Stream
 
 
 SUMS = "ps_train/sums"
 """Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
+
+
+SKIPPED = "ps_train/skipped"
+"""Key of a collection: for each build of a model with `may_skip`, True (bool scalar) if the batch makes no update."""
 
 
 class Model:
@@ -48,6 +55,7 @@ class Model:
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
       refused_flags: name of each flag that is not possible with the model to the reason, and what to do.
+      may_skip: True if some batches make no update, as the collection SKIPPED tells.
       has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
       sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
@@ -56,9 +64,10 @@ class Model:
     default_learning_rate = 0.1
     sums = 0
     has_epochs = False
+    may_skip = False
     hooks_every_step = False
     gives_advice = True
-    refused_flags: Mapping[str, str] = {}
+    refused_flags: Mapping[str, str] = {"keras_tables": "it is for Keras models"}
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.
@@ -156,6 +165,25 @@ class Model:
     def epochs(self) -> Sequence[Any]:
         """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`)."""
         return []
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the flags that are for models of this kind; called before the model is built."""
+
+    def notes(self) -> Sequence[str]:
+        """Returns lines that the chief writes before it trains; called after the model has been built."""
+        return []
+
+    def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
+        """Returns the values in a file of the model's own format, numpy, by the names of variables and slots.
+
+        Args:
+          path: --warm_start.
+          flag: the flag with its value and source, for errors.
+
+        Returns:
+          The values; {} if the model was not traced yet; None for files of another format.
+        """
+        return None
 
     def takers(self) -> Sequence[Any]:
         """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""
@@ -280,6 +308,14 @@ def check_methods(model: Model) -> None:
     rate = model.default_learning_rate
     if isinstance(rate, bool) or not isinstance(rate, numbers.Real) or not 0 < rate < float("inf"):
         raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
+
+
+def use_flags(model: Model, job: Job) -> None:
+    """Gives a model the flags of a job; raises ConfigError for the first one that is not possible with it."""
+    for name, reason in model.refused_flags.items():
+        if is_given(job, name):
+            raise ConfigError(f"{described(job, name)} is not possible with {type(model).__name__}: {reason}.")
+    model.use_flags(job)
 
 
 def ignores_data_dir(model: Model) -> bool:

@@ -93,7 +93,7 @@ def _run_as_chief(
             one, built = prepared()
             check_as_chief(one)
             with told_as_preparing(job, task):
-                warm_start = find_warm_start(job, one.variables, directory.path)
+                warm_start = find_warm_start(job, one.model, one.variables, directory.path)
             with join_as_chief(one, directory, displays()) as joined:
                 joined_with(joined.events)
                 role = Chief(one, joined, console, warm_start, built)
