@@ -7,13 +7,15 @@
     is_over = driver.end_epoch(100)             # validation, on_epoch_end; on_epoch_begin of the next epoch
     history = driver.end()                      # on_train_end
 
-The training is another's.  Steps are made in bursts, and the hooks of a burst's batches are called after the burst, one
-batch after the other, all with the metrics that the epoch has then.  Where only the progress bar and the like look at
-batches, the last batch of a burst stands for all.  A user's callback that has hooks of batches finds the weights of the
-burst's end in the model, or somewhat older ones where pulling them would take more than a tenth of the time.  What it
-writes into weights there is not pushed, since the workers go on; what it writes in the hooks of an epoch is.
+The training runs elsewhere.  Steps are made in bursts.  The hooks of a burst's batches are called after the burst, one
+batch after the other, all with the newest metrics of the epoch.  So a learning rate that such a hook sets holds from
+the next burst on.  Where only the progress bar and the like look at batches, the last batch of a burst stands for all.
 
-It does not know the ps: a `Cluster` moves values.  Everything is called in one thread, with eager execution.
+A user's callback with hooks of batches finds the weights of the burst's end in the model, or somewhat older ones where
+pulling them would take more than a tenth of the time.  Weights that it writes there are not pushed, since the workers
+go on.  Weights that it writes in the hooks of epochs are.
+
+It does not know the ps: a `Cluster` moves values.  All is called in one thread, with eager execution.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def test_all_of_keras_callbacks_do_what_they_do_in_fit(tmp_path):
             keras.callbacks.TensorBoard(str(folder / "events"), histogram_freq=2),
         ]
 
-    theirs, ours, *_ = both(callbacks, 10)
+    theirs, ours, *_ = both(callbacks, 7)
     assert ours[0].seen == theirs[0].seen
     best = [keras.models.load_model(tmp_path / name / "best.keras") for name in ("fit", "job")]
     for one, other in zip(*(model.variables + model.optimizer.variables for model in best), strict=True):
@@ -436,6 +436,20 @@ def test_a_checkpoint_every_few_batches_has_the_weights_of_its_burst(tmp_path):
     for one, another in zip(job.engine.weights, other.weights, strict=True):
         np.testing.assert_array_equal(one, another)
     assert job.count("pull slots") == 3  # at the begin, for the checkpoint, at the end
+
+
+class WarmsUp(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.optimizer.learning_rate = float(self.model.optimizer.learning_rate) * 0.9
+
+
+def test_a_rate_that_changes_with_each_batch_holds_from_the_next_burst_on():
+    *_, job, _ = both(lambda _: [WarmsUp()], 2, burst=1)
+    assert len([call for call in job.calls if call.startswith("rate")]) == 1 + 2 * STEPS
+    _, job = run(compiled(), [WarmsUp()], 2, burst=4)
+    assert [call for call in job.calls if call.startswith("rate")] == [
+        f"rate {0.05 * 0.9**made:.6f}" for made in (0, STEPS, 2 * STEPS)
+    ]
 
 
 class WritesInBatches(keras.callbacks.Callback):

@@ -37,12 +37,12 @@ def trained(optimizer="adam"):
     return model
 
 
-def write(model, folder, step=8, table=None):
+def write(model, folder, step=8, table=None, name=None):
     """Writes what a job has: the rows of a table in its order, in parts of two ps."""
     values = {
         key: np.asarray(variable.value) for key, variable in (keyed_variables(model) | keyed_slots(model)).items()
     }
-    writer = Writer(str(folder / f"model.ckpt-{step}"))
+    writer = Writer(str(folder / (name or f"model.ckpt-{step}")))
     writer.add("global_step", np.int64(step))
     if table is not None:
         writer.add(LAYOUTS_KEY, np.array(layouts_text({table.name: table}).encode(), object))
@@ -95,6 +95,15 @@ def test_a_checkpoint_can_be_named_and_the_newest_is_taken_without(tmp_path):
     assert load(model, tmp_path) == 12
     assert load(model, str(tmp_path / "model.ckpt-4")) == 4
     assert_equal(model, first)
+
+
+def test_a_saved_model_has_values_too(tmp_path):
+    right, model = trained(), made()
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    (tmp_path / "variables").mkdir()
+    write(right, tmp_path / "variables", name="variables")
+    assert load(model, str(tmp_path)) == 8
+    assert_equal(model, right)
 
 
 def test_a_model_that_is_not_compiled_takes_its_weights(tmp_path):
