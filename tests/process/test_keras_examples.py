@@ -24,6 +24,7 @@ def train(processes):
         program = processes.command([sys.executable, *run, str(PROGRAMS / f"{name}.py")])
         assert program.wait(350) == 0, program.output
         assert not program.descendants()
+        program.directory = processes.directory
         return program
 
     return call

@@ -174,7 +174,12 @@ class _Call:
             if not parsed.job.model_dir:
                 values["model_dir"] = os.path.join(directory, "run")
             if is_local:
-                values |= {"status_port": 0, "model": _SENT, "model_arg": (f"path={directory}",)}
+                port = parsed.job.status_port
+                values |= {
+                    "status_port": 0 if port is None else port,
+                    "model": _SENT,
+                    "model_arg": (f"path={directory}",),
+                }
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
