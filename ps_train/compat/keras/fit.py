@@ -182,7 +182,7 @@ class _Call:
             if is_local or asked:
                 values |= {"model": _SENT, "model_arg": (f"path={directory}",)}
             if is_local:
-                values["status_port"] = 0
+                values["status_port"] = 0 if parsed.job.status_port is None else parsed.job.status_port
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
