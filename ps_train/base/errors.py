@@ -88,6 +88,17 @@ def is_config(error: BaseException) -> bool:
     return isinstance(error, PsTrainError) and error.exit_code == EXIT_CONFIG
 
 
+def ps_train_error(error: BaseException) -> PsTrainError | None:
+    """Returns the error of ps_train that an error is, or for which a library has raised it; None if there is none.
+
+    AutoGraph raises an error of its own for an error in a function that it has converted.
+    """
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, PsTrainError):
+        found = found.__cause__ or found.__context__
+    return found
+
+
 class ConfigError(PsTrainError):
     """The job's configuration is wrong; raised before any server starts."""
 

@@ -25,6 +25,8 @@ from ps_train.commands.launch import fork
 from ps_train.commands.launch.child_process import Child, start_process
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.commands.launch.supervisor import GRACE_SECS, ChildSupervisor
+from ps_train.compat.scripts import coordinated
+from ps_train.compat.scripts.program_kind import kind_of
 from ps_train.compat.scripts.script_flags import defined_flags, script_texts, task_flags, tf_config
 from ps_train.compat.scripts.script_process import run_forked_script
 
@@ -87,9 +89,21 @@ def run(job: ScriptJob, environ: Mapping[str, str], console: Console) -> int:
 class _ClusterRun(ChildSupervisor):
     def __init__(self, job: ScriptJob, console: Console) -> None:
         super().__init__(console, _LAST_LINES)
-        self._job, self._texts = job, script_texts(job.script, job.is_module)
+        self._texts = script_texts(job.script, job.is_module)
+        self._kind = kind_of(self._texts)
+        has_coordinator = self._kind.has_coordinator and not job.compat
+        self._job = dataclasses.replace(job, chief=job.chief or "chief") if has_coordinator else job
+        self._asked_in: Mapping[str, str] | None = None
 
     def run(self, environ: Mapping[str, str]) -> int:
+        if self._job.compat:
+            self._kind.refuse_graphs(self._job.script)
+        if not self._kind.has_coordinator:
+            return self._run(environ)
+        with coordinated.asked_in(environ) as self._asked_in:
+            return self._run(self._asked_in)
+
+    def _run(self, environ: Mapping[str, str]) -> int:
         self.install_signals()
         if fork.can_fork():
             os.environ.update(environ)  # TensorFlow reads some variables once, at its import
@@ -106,13 +120,16 @@ class _ClusterRun(ChildSupervisor):
             self.failed = child
             self.begin_shutdown(GRACE_SECS)
             self.send_all(signal.SIGTERM)
-        elif all(other.startswith("ps:") for other in self.running):
+            return
+        if self._asked_in is not None and child.name == f"{self._job.chief}:0":
+            coordinated.end(self._asked_in)
+        if all(other.startswith("ps:") for other in self.running):
             self.begin_shutdown(PS_GRACE_SECS)
 
     def _start_all(self, environ: Mapping[str, str]) -> None:
         ports = PortReservation()
         cluster = {name: [ports.reserve() for _ in range(size)] for name, size in self._job.job_sizes().items()}
-        holds = self._job.compat or any("ps_train" in text for text in self._texts)
+        holds = self._job.compat or self._kind.trains_by_fit or any("ps_train" in text for text in self._texts)
         for job_name, addresses in cluster.items():
             for index, address in enumerate(addresses):
                 with ports.sockets[address] as reserved:  # closed at once: the task may be fast

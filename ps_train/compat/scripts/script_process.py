@@ -13,14 +13,17 @@ import random
 import runpy
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 
 from ps_train.base.console import ERROR_BEGINS
 from ps_train.base.deprecations import limit_deprecations
-from ps_train.base.errors import ConfigError, headline
+from ps_train.base.errors import ConfigError, ModelError, headline, ps_train_error
 from ps_train.base.hidden_modules import watch
 from ps_train.commands.launch.child_process import die_with_launcher
-from ps_train.compat.scripts.python2 import advice
+from ps_train.compat.scripts import python2, tensorflow1
+from ps_train.compat.scripts.program_kind import kind_of
+from ps_train.compat.scripts.script_flags import script_texts
 from ps_train.config.error_line import error_line
 from ps_train.config.verbs import VERBS
 
@@ -41,26 +44,48 @@ def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: b
     sys.path[0:1] = [folder]
     watch(folder)
     try:
-        if compat:
-            from ps_train.compat.tf1 import facade
-
-            facade.install()
+        _give_names(script, compat, is_module)
         if is_module:
             runpy.run_module(script, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         return _exit_code(error, has_launcher)
-    except ConfigError as error:  # such as a public address: its text says all, and a restart does not help
-        print(error_line(error, VERBS["run"].page), file=sys.stderr)
-        return error.exit_code
     except BaseException as error:
+        own = ps_train_error(error)
+        if isinstance(own, ConfigError | ModelError):  # such as a public address: its text says all
+            print(error_line(own, VERBS["run"].page, f"{_place(error, folder)}{own}"), file=sys.stderr)
+            return own.exit_code
         sys.excepthook(*sys.exc_info())
-        of_python_2 = advice(error)
-        if has_launcher or of_python_2:  # a launcher tells the cause; a thread may print after this
-            print(error_line(error, VERBS["run"].page, of_python_2 or headline(error)), file=sys.stderr)
+        advice = python2.advice(error) or ("" if compat else tensorflow1.advice(error))
+        if has_launcher or advice:  # a launcher tells the cause; a thread may print after this
+            print(error_line(error, VERBS["run"].page, advice or headline(error)), file=sys.stderr)
         return 1
     return 0
+
+
+def _give_names(script: str, compat: bool, is_module: bool) -> None:
+    """Gives the program the names that it was written for.
+
+    Raises:
+      ConfigError: it needs eager execution, and `compat` disables that.
+    """
+    kind = kind_of(script_texts(script, is_module))
+    if compat:
+        kind.refuse_graphs(script)
+        from ps_train.compat.tf1 import facade
+
+        facade.install()
+    elif kind.trains_by_fit:
+        from ps_train.compat.distribute import names
+
+        names.install()
+
+
+def _place(error: BaseException, folder: str) -> str:
+    """Returns the line of the program at which an error was raised, as `train.py:12: `; "" for none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
+    return f"{os.path.relpath(frames[-1].filename, folder)}:{frames[-1].lineno}: " if frames else ""
 
 
 def run_forked_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool) -> int:

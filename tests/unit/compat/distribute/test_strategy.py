@@ -1,0 +1,164 @@
+"""Models of a strategy's scope train on ps and workers, and are Keras's own for everything else."""
+
+from __future__ import annotations
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.base.errors import ConfigError, ModelError, ps_train_error
+from ps_train.compat.distribute.strategy import ParameterServerStrategy
+from ps_train.modeling.keras.tracing import tracing
+
+X = np.random.RandomState(0).rand(32, 4).astype("f")
+Y = np.random.RandomState(1).randint(0, 2, 32)
+CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
+
+
+def compiled(model):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, metrics=["accuracy"])
+    return model
+
+
+class Subclass(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+class OwnFit(keras.Sequential):
+    def fit(self, *args, **kwargs):
+        return super().fit(*args, **kwargs)
+
+
+def functional():
+    x = keras.Input((4,))
+    return keras.Model(x, keras.layers.Dense(2)(x))
+
+
+def sequential():
+    return keras.Sequential([keras.layers.Dense(8), keras.layers.Dropout(0.1), keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize("make", [sequential, functional, Subclass, lambda: OwnFit([keras.layers.Dense(2)])])
+def test_every_kind_of_model_of_the_scope_trains_on_the_cluster(fits, make):
+    strategy = ParameterServerStrategy(num_ps=2, num_workers=4, update="sync")
+    with strategy.scope():
+        model = compiled(make())
+    history = model.fit(X, Y, epochs=2, verbose=0)
+    assert [len(history.history["loss"]), len(fits)] == [2, 1]
+    assert fits[0] == {"model": model, "epochs": 2, "num_ps": 2, "num_workers": 4, "update": "sync"}
+
+
+def test_a_model_that_was_cloned_or_loaded_in_the_scope_trains_on_the_cluster(fits, tmp_path):
+    strategy = ParameterServerStrategy()
+    plain = compiled(functional())
+    plain.fit(X, Y, verbose=0)
+    plain.save(tmp_path / "m.keras")
+    assert fits == []
+    with strategy.scope():
+        clone, loaded = compiled(keras.models.clone_model(plain)), keras.models.load_model(tmp_path / "m.keras")
+        compiled(plain).fit(X, Y, verbose=0)  # made outside, compiled and trained in the scope
+    for model in (clone, loaded):
+        model.fit(X, Y, verbose=0)
+    assert [call["model"] for call in fits] == [plain, clone, loaded]
+
+
+def test_other_methods_are_keras_own(fits, tmp_path):
+    plain = compiled(functional())
+    strategy = ParameterServerStrategy(num_workers=3)
+    with strategy.scope():
+        model = compiled(functional())
+    model.set_weights(plain.get_weights())
+    np.testing.assert_allclose(model.evaluate(X, Y, verbose=0), plain.evaluate(X, Y, verbose=0), rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X, verbose=0), plain.predict(X, verbose=0), rtol=1e-6)
+    with strategy.scope():
+        np.testing.assert_allclose(model.evaluate(X, Y, verbose=0), plain.evaluate(X, Y, verbose=0), rtol=1e-6)
+    model.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    assert fits == [] and not isinstance(loaded.distribute_strategy, ParameterServerStrategy)
+
+
+def test_num_replicas_is_the_number_of_workers_and_one_in_a_traced_step():
+    strategy = ParameterServerStrategy(num_workers=3)
+    assert strategy.num_replicas_in_sync == 3
+    model = compiled(functional())
+    right = float(model.compute_loss(X, Y, model(X)))
+    with strategy.scope(), tracing():
+        assert strategy.num_replicas_in_sync == 1
+        assert float(model.compute_loss(X, Y, model(X))) == right
+        assert float(strategy.run(lambda: tf.nn.compute_average_loss(tf.ones([4])))) == 1
+    assert strategy.num_replicas_in_sync == 3
+
+
+def test_the_cluster_is_that_of_tf_config(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 1}}))
+    strategy = ParameterServerStrategy()
+    assert (strategy.num_replicas_in_sync, strategy.flags) == (3, {})
+    assert (strategy.cluster_resolver.task_type, strategy.cluster_resolver.task_id) == ("worker", 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({"num_pss": 2}, "num_pss"),
+        ({"update": "never"}, "update"),
+        ({"num_workers": 0}, "num_workers"),
+        ({"batch_size": 8}, "batch_size (from ParameterServerStrategy()) is an argument of fit"),
+    ],
+)
+def test_a_wrong_flag_is_refused_where_it_is_written(flags, text):
+    with pytest.raises(ConfigError, match=r".+") as caught:
+        ParameterServerStrategy(**flags)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_legacy_keras_is_refused(monkeypatch):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    with pytest.raises(ConfigError, match=r"TF_USE_LEGACY_KERAS=1 .* Keras 3"):
+        ParameterServerStrategy()
+
+
+def loop(strategy):
+    """The loop of the custom training guide."""
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = functional()
+        optimizer, accuracy = keras.optimizers.Adam(0.1), keras.metrics.SparseCategoricalAccuracy()
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+
+    def step(batch):
+        x, y = batch
+        with tf.GradientTape() as tape:
+            logits = model(x, training=True)
+            loss = tf.nn.compute_average_loss(loss_of(y, logits), global_batch_size=8)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        accuracy.update_state(y, logits)
+        return loss
+
+    @tf.function
+    def train(batch):
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(step, args=(batch,)), axis=None)
+
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    return [float(train(batch)) for batch in strategy.experimental_distribute_dataset(data)]
+
+
+def test_a_loop_of_its_own_runs_unchanged_with_one_worker():
+    assert loop(ParameterServerStrategy(num_workers=1)) == loop(tf.distribute.get_strategy())
+
+
+def test_a_loop_of_its_own_is_refused_with_several_workers():
+    with pytest.raises(Exception, match=r"Adam.apply_gradients .* 2 workers.* model.fit") as caught:
+        loop(ParameterServerStrategy(num_workers=2))
+    assert isinstance(ps_train_error(caught.value), ModelError)  # within AutoGraph's own
+    plain = compiled(functional())
+    plain.fit(X, Y, verbose=0)  # without a strategy
