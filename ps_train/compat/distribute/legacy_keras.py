@@ -173,8 +173,8 @@ def _models(replaced: Replaced) -> None:
     def generator(method: str) -> Any:
         def call(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
             if args:  # after the generator comes the number of steps
-                options["steps_per_epoch" if method == "fit" else "steps"], *args = args
-            return getattr(self, method)(generator, *args, **options)
+                options["steps_per_epoch" if method == "fit" else "steps"] = args[0]
+            return getattr(self, method)(generator, *args[1:], **options)
 
         call.__name__ = call.__qualname__ = f"{method}_generator"
         return call

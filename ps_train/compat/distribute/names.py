@@ -17,7 +17,6 @@ every scope trains on the cluster of TF_CONFIG too.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import logging
 import os
@@ -163,12 +162,11 @@ def _or_own(own: type, ours: type) -> type:
       ours: the class that takes the flags of a cluster.
     """
 
-    class Either(ours):  # type: ignore[misc, valid-type]
+    class Either(ours):
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             cluster = _cluster_of_tf_config() or _named_cluster([*args, *kwargs.values()])
             return super().__new__(cls) if cluster else own(*args, **kwargs)
 
-        @functools.wraps(own.__init__)
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(_cluster_of_tf_config() or _named_cluster([*args, *kwargs.values()]))
 

@@ -61,7 +61,14 @@ class Replaced:
         """Lets an import statement find a module under a name."""
         before = sys.modules.get(name)
         sys.modules[name] = module
-        self._undo.append(lambda: sys.modules.__setitem__(name, before) if before else sys.modules.pop(name, None))
+
+        def undo() -> None:
+            if before is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = before
+
+        self._undo.append(undo)
 
     def at_the_end(self, undo: Callable[[], None]) -> None:
         """Calls a function when all is given back."""

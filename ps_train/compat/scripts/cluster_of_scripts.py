@@ -92,13 +92,14 @@ class _ClusterRun(ChildSupervisor):
         self._texts = script_texts(job.script, job.is_module)
         self._kind = kind_of(self._texts)
         has_coordinator = self._kind.has_coordinator and not job.compat
+        self._has_coordinator = has_coordinator
         self._job = dataclasses.replace(job, chief=job.chief or "chief") if has_coordinator else job
         self._asked_in: Mapping[str, str] | None = None
 
     def run(self, environ: Mapping[str, str]) -> int:
         if self._job.compat:
             self._kind.refuse_graphs(self._job.script)
-        if not self._kind.has_coordinator:
+        if not self._has_coordinator:
             return self._run(environ)
         with coordinated.asked_in(environ) as self._asked_in:
             return self._run(self._asked_in)

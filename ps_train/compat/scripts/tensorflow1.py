@@ -22,12 +22,12 @@ def _name(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"the module {error.name}" if (error.name or "").startswith(_MODULES) else ""
     if isinstance(error, AttributeError):
-        module = getattr(error.obj, "__name__", "")
+        module, own = getattr(error.obj, "__name__", ""), error.name or ""
         if not module.startswith("tensorflow") or "tensorflow" not in sys.modules:
             return ""
         v1 = sys.modules["tensorflow"].compat.v1
         inner = module.removeprefix("tensorflow").removeprefix("._api.v2").strip(".")
         home = getattr(v1, inner, None) if inner else v1
-        is_old = error.name in _OLD if not inner else False
-        return f"tf.{inner}{'.' if inner else ''}{error.name}" if is_old or hasattr(home, error.name) else ""
+        is_old = not inner and own in _OLD
+        return f"tf.{inner}{'.' if inner else ''}{own}" if is_old or hasattr(home, own) else ""
     return str(error).partition(" ")[0] if isinstance(error, RuntimeError) and _EAGER in str(error) else ""
