@@ -79,16 +79,16 @@ class DealtBatches(Batched):
     """Batches of which each replica gets some, or a part of each.
 
     Args:
-      deal: function of the number of replicas and the index of one; returns a dataset of pairs: a batch, and the number
-        of examples for which it stands, an int32 scalar.
+      deal: function of the number of replicas, the index of one, and the number of the first batch, an int64 scalar;
+        returns a dataset of pairs: a batch, and the number of examples for which it stands, an int32 scalar.
     """
 
-    def __init__(self, deal: Callable[[int, int], tf.data.Dataset]) -> None:
+    def __init__(self, deal: Callable[[int, int, tf.Tensor], tf.data.Dataset]) -> None:
         self._deal = deal
 
-    def dealt(self, count: int, index: int) -> Batched:
-        """Returns the batches of one of `count` replicas."""
-        return _Dealt(self._deal(count, index), lambda element, restart: Batch(element, None))
+    def dealt(self, count: int, index: int, start: tf.Tensor) -> Batched:
+        """Returns the batches of one of `count` replicas, those from the number `start` on."""
+        return _Dealt(self._deal(count, index, start), lambda element, restart: Batch(element, None))
 
 
 class _Dealt(Batched):

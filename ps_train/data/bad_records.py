@@ -45,6 +45,9 @@ class BadRecords:
         self._seen: set[Hashable] = set()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[BadRecords], tuple[str, int]]:
+        return BadRecords, (self._kind, self.limit)  # another process counts the records that it reads
+
     @property
     def count(self) -> int:
         """Number of malformed records so far."""

@@ -100,6 +100,7 @@ class Batches:
       ended: set when all input has been read; None if the end is not observed.
       cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
       name: name of the data in errors.
+      start: the number of the first batch, where the input can begin with any; else None.
     """
 
     features: Any
@@ -114,6 +115,7 @@ class Batches:
     ended: threading.Event | None = None
     cardinality: tf.Tensor | None = None
     name: str = "data()"
+    start: tf.Tensor | None = None
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """Returns the following batch in the same step, read from the input after the tensors `after`."""
@@ -124,9 +126,16 @@ class Batches:
         """Returns an operation that starts the input with another dataset of such elements."""
         return self._iterator.make_initializer(dataset)
 
-    def feeds(self, seed: int = 0) -> dict[Any, Any]:
-        """Returns the feeds of the initializer; the seed fixes the order of the examples."""
-        return {**self._array_feeds, **({self._seed: seed} if self._seed is not None else {})}
+    def feeds(self, seed: int = 0, start: int = 0) -> dict[Any, Any]:
+        """Returns the feeds of the initializer.
+
+        Args:
+          seed: fixes the order of the examples.
+          start: number of the first batch, if the input can begin with any.
+        """
+        seeds = {self._seed: seed} if self._seed is not None else {}
+        starts = {self.start: start} if self.start is not None else {}
+        return {**self._array_feeds, **seeds, **starts}
 
 
 def training_batches(
@@ -152,12 +161,14 @@ def training_batches(
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
     if isinstance(data, DealtBatches):
-        data = data.dealt(shard.count, shard.index)
+        start = v1.placeholder(tf.int64, [], "first_batch")
+        batches = _own_batches(data.dealt(shard.count, shard.index, start), epochs, endless, batching)
+        return dataclasses.replace(batches, start=start)
     if isinstance(data, Batched):
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = _repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
+        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
@@ -219,7 +230,7 @@ def evaluation_batches(data: Arrays | tf.data.Dataset | Stream, batch_size: int,
     return batches if isinstance(data, Arrays) else dataclasses.replace(batches, cardinality=dataset.cardinality())
 
 
-def _repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
+def repeated_chunks(chunks: tf.data.Dataset, epochs: int, pool: int, seed: tf.Tensor | None) -> tf.data.Dataset:
     """Returns the epochs of a stream, shuffled within pools of `pool` examples.
 
     A shuffle buffer of single examples would halve the reading speed.

@@ -18,6 +18,7 @@ import dis
 import importlib
 import inspect
 import numbers
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ class Model:
       default_learning_rate: learning rate without --learning_rate.
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
+      refused_flags: name of each flag that is not possible with the model to the reason, and what to do.
       has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
       sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
@@ -56,6 +58,7 @@ class Model:
     has_epochs = False
     hooks_every_step = False
     gives_advice = True
+    refused_flags: Mapping[str, str] = {}
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.
@@ -154,6 +157,10 @@ class Model:
         """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
         return None
 
+    def takers(self) -> Sequence[Any]:
+        """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""
+        return []
+
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
         """Makes listeners, whose methods the chief calls before and after it writes each checkpoint, and at the end.
 
@@ -200,23 +207,40 @@ def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, st
     """Makes an instance of the user's model.
 
     Args:
-      path: `package.module:Class`.
-      arguments: name to text; converted to the types that the constructor's parameters are annotated with.
+      path: `package.module:Class`, or `package.module:function` for a function that returns a compiled Keras model.
+      arguments: name to text; converted to the types that the parameters are annotated with.
       sources: `name=text` to the source of an argument, for errors.
 
     Raises:
       ModelError: path, arguments or methods are wrong, or the user's own code cannot be imported or constructed.
     """
-    model_class = _load_class(path)
+    maker = _load_maker(path)
     try:
-        parameters = dict(inspect.signature(model_class).parameters)
+        parameters = dict(inspect.signature(maker).parameters)
     except ValueError:
         parameters = {}
     values = convert_arguments(path, parameters, arguments, sources or {})
-    with user_code(f"{model_class.__name__}()"):
-        model = model_class(**values)
+    with user_code(f"{maker.__name__}()"):
+        model = maker(**values)
+    if not isinstance(maker, type):
+        model = _made_by_function(path, model)
     check_methods(model)
     return model
+
+
+def _made_by_function(path: str, made: Any) -> Model:
+    """Returns the model that the function of a path made; of a Keras model, with the function `data` of the module."""
+    if isinstance(made, Model):
+        return made
+    keras = sys.modules.get("keras")
+    if keras is None or not isinstance(made, keras.Model):
+        raise ModelError(
+            f"model={path}: the function returned {shown(made)}: return a compiled keras.Model, or name a subclass of "
+            "ps_train.Model."
+        )
+    from ps_train.modeling.keras.keras_model import KerasModel  # late: most jobs have no Keras model
+
+    return KerasModel(made, getattr(load_module(path), "data", None))
 
 
 _METHODS = {
@@ -285,16 +309,15 @@ def load_module(path: str) -> Any:
         raise _error_of_user(f"model={path} cannot be imported", error) from error
 
 
-def _load_class(path: str) -> Any:
-    module, (module_name, class_name) = load_module(path), split_model_path(path)
-    found = getattr(module, class_name, None)
+def _load_maker(path: str) -> Any:
+    """Returns what makes the model: a subclass of Model, or a function."""
+    module, (module_name, name) = load_module(path), split_model_path(path)
+    found = getattr(module, name, None)
     if found is None:
         classes = [name for name, value in vars(module).items() if _is_model(value)]
-        raise ModelError(
-            f"model={path}: {module_name} has no {class_name!r}; its models: {', '.join(classes) or 'none'}."
-        )
-    if not _is_model(found):
-        raise ModelError(f"model={path}: {class_name} is not a subclass of ps_train.Model.")
+        raise ModelError(f"model={path}: {module_name} has no {name!r}; its models: {', '.join(classes) or 'none'}.")
+    if not _is_model(found) and not inspect.isfunction(found):
+        raise ModelError(f"model={path}: {name} is not a subclass of ps_train.Model.")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -18,10 +19,11 @@ _CHILD = """
 import pickle, sys
 from tests.support.sent_batches import read
 from ps_train.data.sent.sent_data import SentData
-directory, steps, count, index, deal = sys.argv[1:]
-found = read(SentData.read(directory), int(steps), int(count), int(index), deal == "True")
-with open(directory + "/found.pickle", "wb") as file:
-    pickle.dump(found, file)
+steps, count, index, deal = sys.argv[1:5]
+for directory in sys.argv[5:]:
+    found = read(SentData.read(directory), int(steps), int(count), int(index), deal == "True")
+    with open(directory + "/found.pickle", "wb") as file:
+        pickle.dump(found, file)
 """
 
 
@@ -42,15 +44,15 @@ def read(data: SentData, steps: int, count: int = 1, index: int = 0, deal: bool 
         return [session.run((batch, examples)) for _ in range(steps)]
 
 
-def read_in_a_child(directory: str, steps: int, count: int = 1, index: int = 0, deal: bool = False) -> list[Any]:
-    """Returns what `read` returns in another process for data that were written into a directory."""
-    import pickle
-
-    arguments = map(str, (directory, steps, count, index, deal))
+def read_in_a_child(
+    directories: list[pathlib.Path], steps: int, count: int = 1, index: int = 0, deal: bool = False
+) -> list[list[Any]]:
+    """Returns what `read` returns in another process for the data that were written into each directory."""
+    arguments = map(str, (steps, count, index, deal, *directories))
     root = pathlib.Path(__file__).parents[2]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
     subprocess.run([sys.executable, "-c", _CHILD, *arguments], check=True, cwd=root, env=environment, timeout=120)
-    return list(pickle.loads((pathlib.Path(directory) / "found.pickle").read_bytes()))
+    return [pickle.loads((directory / "found.pickle").read_bytes()) for directory in directories]
 
 
 def joined(pieces: list[Any]) -> Any:

@@ -114,6 +114,10 @@ class StepLedger:
         """Lets steps be given up to a further global step; 0 for all."""
         self._change(lambda ledger: dataclasses.replace(ledger, limit=limit))
 
+    def limit(self) -> int:
+        """Returns the global step up to which steps may be made now; 0 for all."""
+        return Ledger.from_json(self._present()).limit
+
     def is_paused(self) -> bool:
         """Returns True if steps that are left wait for a checkpoint."""
         return Ledger.from_json(self._present()).is_paused(self._last_step)

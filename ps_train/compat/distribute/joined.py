@@ -1,10 +1,10 @@
-"""Tasks that serve, in a program whose chief alone calls `fit`, as a coordinator of `tf.distribute`.
+"""Tasks that serve until the program of their launcher is over: each ps, and workers that join a `Server`.
 
-    ask(directory, arguments)           # the chief: its model and its data are in files that the arguments name
-    join(Task("worker", 0), given)      # another task: returns when the program is over
+    ask(directory, arguments)           # the chief, at each fit
+    join(Task("ps", 0), given)          # another task: returns when the program is over
 
-A ps needs nothing but the cluster.  A worker trains a model that the chief has traced; the directory of the launcher
-tells it where that is, once for each `fit`.
+A ps needs nothing but the cluster.  A worker that joins a server has no model: it trains one that the chief has traced,
+and that the arguments name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ps_train.base import malloc
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError
 from ps_train.cluster.addresses.from_environment import parse_flags
-from ps_train.compat.scripts.coordinated import DIRECTORY_VARIABLE, is_over
+from ps_train.compat.scripts.coordinated import DIRECTORY_VARIABLE, asks_workers, is_over
 from ps_train.config import flags
 from ps_train.config.job import Job, Task
 from ps_train.training.tasks import ps, worker
@@ -33,8 +33,14 @@ Role = Callable[[Job, Task, Console], int]
 
 
 def asked_directory() -> str:
-    """Returns the directory in which a chief asks the other tasks; "" where each calls `fit` itself."""
+    """Returns the directory in which the chief asks other tasks; "" without a launcher."""
     return os.environ.get(DIRECTORY_VARIABLE, "")
+
+
+def directory_of_workers() -> str:
+    """Returns the directory in which the chief asks workers for a model that it has traced; "" if they call `fit`."""
+    directory = asked_directory()
+    return directory if asks_workers(directory) else ""
 
 
 def ask(directory: str, arguments: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -28,10 +29,14 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
+from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
-from ps_train.modeling.keras.tracing import check_keras, is_tracing
+from ps_train.modeling.keras.tracing import check_keras, is_tracing, tracing
 
 _HERE = "ParameterServerStrategy()"
+_VERBOSE = 5
+"""Arguments of `fit` up to `verbose`, without the model."""
 
 
 class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
@@ -55,7 +60,8 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         check_keras()
         given = {"num_ps": num_ps, "num_workers": num_workers, **flags}
         self.flags = {name: value for name, value in given.items() if value is not None}
-        self.num_workers = _count_workers(self.flags)
+        self._parsed = _parse(self.flags)
+        self.num_workers = Cluster.of(with_local_hosts(self._parsed.job)).num_replicas
         super().__init__("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
         # Otherwise a model that was made outside of the scope cannot be compiled within it.
         self.extended.colocate_vars_with = lambda variable: contextlib.nullcontext()
@@ -65,6 +71,19 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
     def num_replicas_in_sync(self) -> int:
         """The number of workers; 1 while a worker's step is traced."""
         return 1 if is_tracing() else self.num_workers
+
+    def before_fit(self) -> None:
+        """Serves in every `fit` of the chief and ends the process, in a ps whose launcher tells when that is over.
+
+        So a ps does not go on in a program with a model that it has not trained, and serves a second `fit`.
+        """
+        directory, task = asked_directory(), self._parsed.task
+        if not directory or directory_of_workers() or task.job_name == "local":
+            return
+        if task.job_name == "ps":
+            end_process_with(lambda: join(task, {}))
+        if task == Cluster.of(self._parsed.job).chief:
+            ask(directory, as_arguments(self.flags))
 
     def run_alone(self) -> None:
         """Makes this process the only worker of the program's own loops."""
@@ -80,8 +99,15 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         return self.run(fn, args=args, kwargs=kwargs)
 
 
-def _count_workers(given: dict[str, Any]) -> int:
-    """Returns the number of workers of the cluster that flags and the environment describe.
+def as_arguments(given: dict[str, Any]) -> list[str]:
+    """Returns flags as arguments of a command line."""
+    values = values_of_call("", given, "")
+    del values["model"]  # the strategy's models come later
+    return flags.as_arguments(values)
+
+
+def _parse(given: dict[str, Any]) -> flags.ParsedFlags:
+    """Returns the job that flags and the environment describe, and this process's task.
 
     Raises:
       ConfigError: a flag is wrong, or is an argument of `fit`.
@@ -89,10 +115,9 @@ def _count_workers(given: dict[str, Any]) -> int:
     of_fit = sorted(given.keys() & inspect.signature(keras.Model.fit).parameters.keys())
     if of_fit:
         raise ConfigError(f"{of_fit[0]} (from {_HERE}) is an argument of fit, not of its strategy: give it to fit.")
-    values = values_of_call("", given, "")
-    del values["model"]  # the strategy's models come later
-    job = parse_flags(flags.as_arguments(values), os.environ).job
-    return Cluster.of(with_local_hosts(job)).num_replicas
+    parsed = parse_flags(as_arguments(given), os.environ)
+    is_local = parsed.task.job_name == "local"
+    return parsed if is_local else dataclasses.replace(parsed, task=flags.with_task(parsed.task))
 
 
 _strategies: list[ParameterServerStrategy] = []
@@ -125,14 +150,24 @@ def redirect_fit() -> None:
         strategy, models = _strategy_of(self), _models_in_fit.get()
         if strategy is None or id(self) in models:
             return own_fit(self, *args, **kwargs)
+        if _is_quiet(args, kwargs):
+            kwargs["verbose"] = 2
         token = _models_in_fit.set(models | {id(self)})
         try:
-            return _fit()(self, *args, **kwargs, **strategy.flags)
+            strategy.before_fit()
+            with tracing():  # also in callbacks: their losses are those of one process
+                return _fit()(self, *args, **kwargs, **strategy.flags)
         finally:
             _models_in_fit.reset(token)
 
     keras.Model.fit = fit
     _refuse_own_updates()
+
+
+def _is_quiet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Returns whether a fit shows a line for each epoch, where its bar would be a line for each of its changes."""
+    is_auto = len(args) < _VERBOSE and kwargs.get("verbose", "auto") == "auto"
+    return is_auto and bool(asked_directory())
 
 
 def _fit() -> Callable[..., Any]:

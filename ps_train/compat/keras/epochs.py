@@ -7,13 +7,15 @@
     is_over = driver.end_epoch(100)             # validation, on_epoch_end; on_epoch_begin of the next epoch
     history = driver.end()                      # on_train_end
 
-The training is another's.  Steps are made in bursts, and the hooks of a burst's batches are called after the burst, one
-batch after the other, all with the metrics that the epoch has then.  Where only the progress bar and the like look at
-batches, the last batch of a burst stands for all.  A user's callback that has hooks of batches finds the weights of the
-burst's end in the model, or somewhat older ones where pulling them would take more than a tenth of the time.  What it
-writes into weights there is not pushed, since the workers go on; what it writes in the hooks of an epoch is.
+The training runs elsewhere.  Steps are made in bursts.  The hooks of a burst's batches are called after the burst, one
+batch after the other, all with the newest metrics of the epoch.  So a learning rate that such a hook sets holds from
+the next burst on.  Where only the progress bar and the like look at batches, the last batch of a burst stands for all.
 
-It does not know the ps: a `Cluster` moves values.  Everything is called in one thread, with eager execution.
+A user's callback with hooks of batches finds the weights of the burst's end in the model, or somewhat older ones where
+pulling them would take more than a tenth of the time.  Weights that it writes there are not pushed, since the workers
+go on.  Weights that it writes in the hooks of epochs are.
+
+It does not know the ps: a `Cluster` moves values.  All is called in one thread, with eager execution.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import inspect
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -126,6 +128,8 @@ class EpochDriver:
       steps_per_epoch: global steps of an epoch; None: an epoch ends where `end_epoch` is called.
       verbose: as that of `model.fit`.
       validation: the data of validations.
+      step_logs: returns what the model's `train_step` has returned for the newest step; needed where these are not its
+        metrics, as with an own `train_step` that returns other values.
     """
 
     def __init__(
@@ -138,10 +142,11 @@ class EpochDriver:
         steps_per_epoch: int | None = None,
         verbose: int | str = "auto",
         validation: Validation = NO_VALIDATION,
+        step_logs: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self._model, self._given, self._verbose = model, callbacks, verbose
         self._epochs, self._initial_epoch, self._steps_per_epoch = epochs, initial_epoch, steps_per_epoch
-        self._validation = validation
+        self._validation, self._step_logs = validation, step_logs
         self._callbacks: Any = None
         self._all: list[Any] = []
         self._cluster: Cluster | None = None
@@ -229,6 +234,8 @@ class EpochDriver:
         validates = self._validation.is_due(self._epoch)
         is_last = self._model.stop_training or self._epoch + 1 >= self._epochs
         self._pull(Needs.ALL if is_last else max(self._needs(), Needs.WEIGHTS if validates else Needs.LOGS))
+        if self._pulled is not Needs.ALL:
+            self._count_iterations()
         self._hear(logs)
         if validates:
             found = self._validation.run(self._model, self._callbacks)
@@ -247,8 +254,10 @@ class EpochDriver:
     def end(self) -> Any:
         """Ends the training: the model has all values of the ps, and what callbacks wrote goes to the ps.
 
+        All workers are at rest.
+
         Returns:
-          the `keras.callbacks.History`.
+          the `keras.callbacks.History`; None if the user's CallbackList has none.
         """
         if self._cluster is not None:
             self._pull(Needs.ALL)
@@ -258,7 +267,7 @@ class EpochDriver:
         self._callbacks.on_train_end(self._logs)
         self._look_at_rate()
         self._push_what_was_written()
-        return self._model.history
+        return getattr(self._model, "history", None)
 
     @property
     def _attached(self) -> Cluster:
@@ -289,16 +298,20 @@ class EpochDriver:
             self._step, self._pulled = step, Needs.LOGS
 
     def _needs(self) -> Needs:
-        return max(needs_of(callback) for callback in self._all)
+        return max((needs_of(callback) for callback in self._all), default=Needs.LOGS)
 
     def _metrics(self) -> dict[str, Any]:
-        """Returns the metrics of the present epoch, as numbers where they are."""
+        """Returns the metrics of the present epoch, as numbers; as in Keras, a step's logs where they are others."""
         self._attached.pull_metrics()
-        return dict(keras.tree.map_structure(keras.ops.convert_to_numpy, self._model.get_metrics_result()))
+        metrics, logs = self._model.get_metrics_result(), self._step_logs()
+        shown = metrics if logs is None or logs.keys() == metrics.keys() else dict(logs)
+        return dict(keras.tree.map_structure(keras.ops.convert_to_numpy, shown))
 
     def _hear(self, logs: dict[str, Any]) -> None:
         """Calls the hooks of all batches that callbacks have not heard of; none after one has stopped the training."""
         begin, end = self._heard - self._epoch_start, self._step - self._epoch_start
+        if end <= begin or (begin and self._model.stop_training):
+            return  # after a recovery, steps are made again; after a stop, Keras calls no hooks of batches
         self._heard = self._counted = self._step
         if not any(counts_batches(callback) for callback in self._all):
             begin = max(begin, end - 1)
@@ -334,15 +347,18 @@ class EpochDriver:
             return
         self._seen = None  # which would keep the memory of the values before
         self._attached.pull(slots=needs is Needs.ALL)
-        iterations = self._model.optimizer.iterations
         if needs is Needs.ALL:
-            self._first_iteration = int(iterations) - self._step
+            self._first_iteration = int(self._model.optimizer.iterations) - self._step
         else:
-            iterations.assign(self._first_iteration + self._step)
+            self._count_iterations()
         if self._rate is not None and self._rate_variable is not None:
             self._rate_variable.assign(self._rate)  # which only callbacks change
         self._pulled = needs
         self._seen = WrittenValues(self._values())
+
+    def _count_iterations(self) -> None:
+        """Counts the steps in the model's optimizer, which is cheaper than to pull its variables."""
+        self._model.optimizer.iterations.assign(self._first_iteration + self._step)
 
     @property
     def _rate_variable(self) -> Any:

@@ -171,25 +171,25 @@ class _Call:
                 "save_secs": 0,
                 "shuffle_buffer": 0,
             }
+            if not parsed.job.model_dir:
+                values["model_dir"] = os.path.join(directory, "run")
             if is_local:
-                model_dir = os.path.abspath(self.given.get("model_dir") or os.path.join(directory, "run"))
-                sent = {"model": _SENT, "model_arg": (f"path={directory}",), "model_dir": model_dir}
-                values |= {"status_port": 0, **sent}
+                values |= {"status_port": 0, "model": _SENT, "model_arg": (f"path={directory}",)}
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
-            fitted = FittedModel(step, self.data, deals, listener if is_chief else None)
+            fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
             if not is_local:
                 assert task is not None
-                self._train(job, task, fitted, console, listener)
+                self._train(job, task, fitted, console)
             else:
                 step.write(directory)
                 self.data.write(directory)
                 write_settings(directory, deals)
                 arguments = flags.as_arguments({**texts_of(self.given), **values})
                 with children_of(job, arguments, directory, console) as children:
-                    self._train(children.job, Task("worker", 0), fitted, console, listener, children.watch)
+                    self._train(children.job, Task("worker", 0), fitted, console, children.watch)
         return self.model.history if is_chief else keras.callbacks.History()
 
     def _train(
@@ -198,7 +198,6 @@ class _Call:
         task: Task,
         fitted: FittedModel,
         console: Console,
-        listener: _Listener,
         watch: Callable[[Any], None] = lambda events: None,
     ) -> None:
         cause: BaseException | None = None
@@ -221,12 +220,13 @@ class FittedModel(TracedKerasModel):
       step: the traced step.
       data: the data.
       deals: True if a batch is of one worker.
-      listener: told the ends of epochs; None in a task that is not the chief.
+      listener: told the ends of epochs in the chief, and the end in another worker.
+      is_chief: True in the chief.
     """
 
-    def __init__(self, step: TracedStep, data: SentData, deals: bool, listener: _Listener | None) -> None:
+    def __init__(self, step: TracedStep, data: SentData, deals: bool, listener: _Listener, is_chief: bool) -> None:
         super().__init__(step)
-        self._data, self._deals, self._listener = data, deals, listener
+        self._data, self._deals, self._listener, self._is_chief = data, deals, listener, is_chief
 
     def data(self, split: str, data_dir: str) -> Any:
         """Returns the batches; there is no test split."""
@@ -234,7 +234,11 @@ class FittedModel(TracedKerasModel):
 
     def epochs(self) -> Any:
         """Returns what is told the ends of epochs."""
-        return self._listener
+        return self._listener if self._is_chief else None
+
+    def takers(self) -> list[Any]:
+        """Returns what gives the model the trained values."""
+        return [] if self._is_chief else [self._listener.take]
 
 
 class _Listener:
@@ -248,6 +252,8 @@ class _Listener:
         """Begins, or goes on in a new session."""
         self._cluster.attach(values)
         self._cluster.step = step
+        if not step:
+            self._cluster.push()  # slots that do not begin with one value
         self._cluster.new_epoch()
         self._driver.attach(self._cluster, step)
 
@@ -259,6 +265,12 @@ class _Listener:
         """Ends an epoch."""
         self._cluster.step = step
         return self._driver.end_epoch(step)
+
+    def take(self, values: Values, step: int) -> None:
+        """Gives the model the values at the end of the job."""
+        self._cluster.attach(values)
+        self._cluster.step = step
+        self._cluster.pull(slots=True)
 
     def end(self) -> bool:
         """Ends the training."""

@@ -91,17 +91,16 @@ class _ClusterRun(ChildSupervisor):
         super().__init__(console, _LAST_LINES)
         self._texts = script_texts(job.script, job.is_module)
         self._kind = kind_of(self._texts)
-        has_coordinator = self._kind.has_coordinator and not job.compat
-        self._has_coordinator = has_coordinator
-        self._job = dataclasses.replace(job, chief=job.chief or "chief") if has_coordinator else job
+        self._has_coordinator = self._kind.has_coordinator and not job.compat
+        self._job = dataclasses.replace(job, chief=job.chief or "chief") if self._has_coordinator else job
         self._asked_in: Mapping[str, str] | None = None
 
     def run(self, environ: Mapping[str, str]) -> int:
         if self._job.compat:
             self._kind.refuse_graphs(self._job.script)
-        if not self._has_coordinator:
+        if self._job.compat or not self._kind.trains_by_fit:
             return self._run(environ)
-        with coordinated.asked_in(environ) as self._asked_in:
+        with coordinated.asked_in(environ, self._has_coordinator) as self._asked_in:
             return self._run(self._asked_in)
 
     def _run(self, environ: Mapping[str, str]) -> int:
@@ -122,7 +121,7 @@ class _ClusterRun(ChildSupervisor):
             self.begin_shutdown(GRACE_SECS)
             self.send_all(signal.SIGTERM)
             return
-        if self._asked_in is not None and child.name == f"{self._job.chief}:0":
+        if self._asked_in is not None and child.name == f"{self._job.chief or 'worker'}:0":
             coordinated.end(self._asked_in)
         if all(other.startswith("ps:") for other in self.running):
             self.begin_shutdown(PS_GRACE_SECS)

@@ -22,6 +22,9 @@ class _LateModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __reduce__(self) -> tuple[type[_LateModule], tuple[str]]:
+        return _LateModule, (self._name,)  # a sent function may use the module
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self._name), name)
         setattr(self, name, value)

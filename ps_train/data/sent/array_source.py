@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
 from ps_train.data.sent.columns import Column, column_of, read_column
+from ps_train.data.sent.eager import eagerly
 from ps_train.data.sent.given_arrays import as_arrays, count_examples
 from ps_train.data.sent.order import Order
 from ps_train.data.sent.part import Part, mapped
@@ -76,7 +77,7 @@ class ArraySource(Source):
     def first_batch(self) -> Any:
         """Returns an eager batch."""
         rows = slice(0, self._order.size(0))
-        return self._packed([tf.constant(column.rows(rows), column.dtype) for column in self._columns])
+        return eagerly(lambda: self._packed([tf.constant(one.rows(rows), one.dtype) for one in self._columns]))
 
     def batches(self, part: Part) -> tf.data.Dataset:
         """Returns the endless pairs of a part's batches and their examples."""

@@ -1,7 +1,7 @@
 """The graph of an eager `tf.data.Dataset`, with which another process, or a graph of TensorFlow 1, makes it again.
 
-    graph = dataset_graph(dataset, seed=7)                       # in eager mode
-    dataset = imported_dataset(graph, dataset.element_spec)      # in the current graph
+    graph = dataset_graph(dataset, seed=7)      # in eager mode
+    dataset = imported_dataset(graph)           # in the current graph
 
 The order of its elements is the same wherever the graph is read: a shuffle without a seed gets one, and parallel calls
 give their results in order.  A `shuffle` inside of the function of a `flat_map` or `interleave` then gives the same
@@ -10,6 +10,7 @@ order in each epoch.  Random numbers in the functions of `map` stay random.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
+from ps_train.data.sent.columns import Column, column_of, read_column
 
 _SEEDED = {
     "AnonymousSeedGenerator": (0, 1),
@@ -37,8 +39,55 @@ _IGNORE_STATE = 1
 """Policy of `DatasetToGraphV2`: state, such as a generator's, is copied, and is not a reason to fail."""
 
 
-def dataset_graph(dataset: tf.data.Dataset, seed: int) -> Any:
-    """Returns the GraphDef of an eager dataset; its last node, `_Retval`, has the dataset as its input.
+_LARGE = 1 << 20
+"""Bytes of an array that is kept out of the graph, where TensorFlow would copy it several times."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetGraph:
+    """The graph of a dataset.
+
+    Attributes:
+      graph: GraphDef; its node `_Retval` has the dataset as its input.
+      element_spec: that of the dataset.
+      columns: large arrays, by the names of the nodes in whose place they are.
+    """
+
+    graph: Any
+    element_spec: Any
+    columns: Mapping[str, Column]
+
+    def calls_python(self) -> bool:
+        """Returns True if the graph calls Python functions, which other processes do not have."""
+        return any(node.op in _PYTHON for nodes, _ in _functions(self.graph) for node in nodes)
+
+    def write(self, path: str) -> Any:
+        """Writes files whose names begin with `path`, and returns a value that can be pickled, for `read`."""
+        with open(path + ".graph", "wb") as file:
+            file.write(self.graph.SerializeToString())
+        for number, column in enumerate(self.columns.values()):
+            column.write(f"{path}_{number}")
+        return self.element_spec, [(name, column.dtype.name, column.shape) for name, column in self.columns.items()]
+
+    @classmethod
+    def read(cls, path: str, state: Any) -> DatasetGraph:
+        """Returns the graph that `write` has written; its arrays stay in the files."""
+        element_spec, columns = state
+        with open(path + ".graph", "rb") as file:
+            graph = v1.GraphDef.FromString(file.read())
+        found = {
+            name: read_column(f"{path}_{number}", tf.dtypes.as_dtype(dtype), shape)
+            for number, (name, dtype, shape) in enumerate(columns)
+        }
+        return cls(graph, element_spec, found)
+
+
+def dataset_graph(dataset: tf.data.Dataset, seed: int) -> DatasetGraph:
+    """Returns the graph of an eager dataset.
+
+    Args:
+      dataset: the dataset.
+      seed: of the shuffles that have none.
 
     Raises:
       DataError: the dataset is too large, or has an operation that TensorFlow does not write.
@@ -53,7 +102,7 @@ def dataset_graph(dataset: tf.data.Dataset, seed: int) -> Any:
         cause = " ".join(str(error).split())[:120]
         raise DataError(
             f"the tf.data.Dataset cannot be written as a graph ({cause}): give fit the arrays themselves, or a "
-            "function without arguments that makes the dataset."
+            "function without arguments that makes the dataset from files."
         ) from None
     numbers = iter(range(1, 1 << 30))
     for nodes, output in _functions(graph):
@@ -63,7 +112,18 @@ def dataset_graph(dataset: tf.data.Dataset, seed: int) -> Any:
             node.device = ""
             if "_device" in node.attr:  # of a py_function; it is not the name of a device
                 del node.attr["_device"]
-    return graph
+    return DatasetGraph(graph, dataset.element_spec, _without_large_arrays(graph))
+
+
+def _without_large_arrays(graph: Any) -> dict[str, Column]:
+    """Takes the large constants out of a graph, and returns their values by their names."""
+    found = [
+        node for node in graph.node if node.op == "Const" and len(node.attr["value"].tensor.tensor_content) > _LARGE
+    ]
+    columns = {node.name: column_of(_value(node)) for node in found}
+    for node in found:
+        graph.node.remove(node)
+    return columns
 
 
 def _functions(graph: Any) -> Iterator[tuple[Any, str]]:
@@ -81,13 +141,17 @@ def _set_seeds(nodes: Any, output: str, seed: int, numbers: Iterator[int]) -> No
             continue
         places = _SEEDED[node.op]
         given = [constants.get(node.input[place].partition(":")[0]) for place in places]
-        if None in given or any(tf.make_ndarray(constant.attr["value"].tensor) != 0 for constant in given):
+        if any(seed_node is None or _value(seed_node) != 0 for seed_node in given):
             continue
         for place, value in zip(places, (seed, next(numbers)), strict=True):
             own = nodes.add(name=f"ps_train_seed_{len(nodes)}", op="Const")
             own.attr["dtype"].type = tf.int64.as_datatype_enum
             own.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int64, []))
             node.input[place] = own.name + output
+
+
+def _value(constant: Any) -> Any:
+    return tf.make_ndarray(constant.attr["value"].tensor)
 
 
 def _in_order(node: Any) -> None:
@@ -98,37 +162,26 @@ def _in_order(node: Any) -> None:
         node.attr["sloppy"].b = False
 
 
-def python_calls(graph: Any) -> bool:
-    """Returns True if the graph calls Python functions, which other processes do not have."""
-    return any(node.op in _PYTHON for nodes, _ in _functions(graph) for node in nodes)
-
-
-def imported_dataset(graph: Any, element_spec: Any, inputs: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
-    """Returns the dataset in the current graph, which must be one of TensorFlow 1.
-
-    Args:
-      graph: of `dataset_graph`.
-      element_spec: the dataset's own.
-      inputs: tensors in the place of nodes, by their names.
-    """
-    copy = v1.GraphDef()
-    copy.CopyFrom(graph)
-    (end,) = [node for node in copy.node if node.op == "_Retval"]
+def imported_dataset(given: DatasetGraph) -> tf.data.Dataset:
+    """Returns the dataset in the current graph, which must be one of TensorFlow 1."""
+    graph = v1.GraphDef()
+    graph.CopyFrom(given.graph)
+    (end,) = [node for node in graph.node if node.op == "_Retval"]
     source = end.input[0]
-    copy.node.remove(end)
+    graph.node.remove(end)
     (variant,) = tf.graph_util.import_graph_def(
-        copy,
-        input_map={f"{name}:0": tensor for name, tensor in (inputs or {}).items()},
+        graph,
+        input_map={f"{name}:0": _tensor(column) for name, column in given.columns.items()},
         return_elements=[source if ":" in source else source + ":0"],
         name="ps_train_data",
     )
-    return _ordered(tf.data.experimental.from_variant(variant, element_spec))
+    return _ordered(tf.data.experimental.from_variant(variant, given.element_spec))
 
 
-def eager_dataset(graph: Any, element_spec: Any) -> tf.data.Dataset:
-    """Returns the dataset of a graph of `dataset_graph` in eager mode."""
-    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph.SerializeToString())
-    return _ordered(tf.data.experimental.from_variant(variant, element_spec))
+def _tensor(column: Column) -> tf.Tensor:
+    """Returns a column's values as a tensor that gets them when it runs."""
+    tensor = tf.numpy_function(lambda: column.rows(slice(None)), [], column.dtype)
+    return tf.ensure_shape(tensor, column.shape)
 
 
 def _ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -2,86 +2,87 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
-from ps_train.data.sent.dataset_graph import (
-    dataset_graph,
-    eager_dataset,
-    imported_dataset,
-    python_calls,
-    spec_of_batches,
-)
+from ps_train.data.sent.dataset_graph import DatasetGraph, dataset_graph, imported_dataset, spec_of_batches
 from ps_train.data.sent.eager import eagerly
 from ps_train.data.sent.part import Part
+from ps_train.data.sent.scratch_session import first_element, number_of_elements
 from ps_train.data.sent.source import Source
-
-_GRAPH = "dataset.graph"
 
 
 class DatasetSource(Source):
-    """Batches of an eager dataset.
+    """Batches of a dataset.
 
     Args:
-      dataset: its elements are batches.
-      seed: of the shuffles that have none.
+      graph: that of the dataset, whose elements are batches.
+      cardinality: number of its elements, or UNKNOWN or INFINITE.
+      dataset: the eager dataset, in its own process; Python functions that the graph calls live as long as it does.
     """
 
     kind = "tf.data.Dataset"
 
-    def __init__(self, dataset: tf.data.Dataset, seed: int) -> None:
-        self._dataset, self._seed = dataset, seed
-        self.element_spec = spec_of_batches(self.kind, dataset.element_spec)
+    def __init__(self, graph: DatasetGraph, cardinality: int, dataset: tf.data.Dataset | None = None) -> None:
+        self._graph, self._cardinality, self._kept = graph, cardinality, dataset
+        self.element_spec = spec_of_batches(self.kind, graph.element_spec)
 
-    @functools.cached_property
-    def graph(self) -> Any:
-        """The dataset's GraphDef."""
-        return eagerly(lambda: dataset_graph(self._dataset, self._seed))
+    @classmethod
+    def of(cls, dataset: tf.data.Dataset, seed: int) -> DatasetSource:
+        """Makes the source of an eager dataset.
+
+        Args:
+          dataset: the dataset.
+          seed: of the shuffles that have none.
+
+        Raises:
+          DataError: its elements are single examples, or it has no graph.
+        """
+        spec_of_batches(cls.kind, dataset.element_spec)
+        return eagerly(lambda: cls(dataset_graph(dataset, seed), int(dataset.cardinality()), dataset))
+
+    def _dataset(self) -> tf.data.Dataset:
+        return imported_dataset(self._graph)
 
     def cardinality(self) -> int:
-        """Returns the number of batches in one pass over the data."""
-        return eagerly(lambda: int(self._dataset.cardinality()))
+        """Returns the number of batches in one pass over the data, or UNKNOWN or INFINITE."""
+        return self._cardinality
 
     def counted(self) -> int:
         """Returns the number of batches in one pass over the data."""
-        return eagerly(lambda: sum(1 for _ in self._dataset))
+        return number_of_elements(self._dataset)
 
     def first_batch(self) -> Any:
         """Returns an eager batch."""
-
-        def first() -> Any:
-            for batch in self._dataset.take(1):
-                return batch
-            raise DataError(f"the {self.kind} has no elements, so there is nothing to train on: give at least one.")
-
-        return eagerly(first)
+        try:
+            return first_element(self._dataset)
+        except StopIteration:
+            raise DataError(
+                f"the {self.kind} has no batches, so there is nothing to train on: give at least one."
+            ) from None
 
     def batches(self, part: Part) -> tf.data.Dataset:
         """Returns the endless pairs of a part's batches and their examples."""
-        return part.of(imported_dataset(self.graph, self._dataset.element_spec).repeat())
+        return part.of(self._dataset().repeat())
 
     def write(self, directory: str) -> Any:
         """Writes the dataset's graph; raises DataError if it calls Python."""
-        if python_calls(self.graph):
+        if self._graph.calls_python():
             raise DataError(
                 "the tf.data.Dataset calls Python (py_function, numpy_function or from_generator), which other "
                 "processes do not have: give fit a function without arguments that returns the dataset."
             )
-        with open(os.path.join(directory, _GRAPH), "wb") as file:
-            file.write(self.graph.SerializeToString())
-        return self._dataset.element_spec, self._seed
+        return self._graph.write(_path(directory)), self._cardinality
 
     @classmethod
     def read(cls, directory: str, state: Any) -> DatasetSource:
         """Returns the source of a written graph."""
-        element_spec, seed = state
-        with open(os.path.join(directory, _GRAPH), "rb") as file:
-            graph = v1.GraphDef.FromString(file.read())
-        source = cls(eagerly(lambda: eager_dataset(graph, element_spec)), seed)
-        source.graph = graph
-        return source
+        graph, cardinality = state
+        return cls(DatasetGraph.read(_path(directory), graph), cardinality)
+
+
+def _path(directory: str) -> str:
+    return os.path.join(directory, "dataset")

@@ -55,24 +55,25 @@ def _is_sparse_or_ragged(value: Any) -> bool:
     )
 
 
-def as_arrays(name: str, value: Any) -> Any:
+def as_arrays(name: str, value: Any, is_cast: bool = True) -> Any:
     """Returns numpy arrays in the given structure, whose lists become tuples; None stays.
 
     Args:
       name: of the argument, for errors.
       value: an array, nested arrays, or None.
+      is_cast: False leaves floating-point numbers of any type as they are.
 
     Raises:
       DataError: a value is not an array that TensorFlow has.
     """
     if isinstance(value, Mapping):
-        return {key: as_arrays(f"{name}[{key!r}]", one) for key, one in value.items()}
+        return {key: as_arrays(f"{name}[{key!r}]", one, is_cast) for key, one in value.items()}
     if isinstance(value, list | tuple) and not _is_plain(value):
-        return tuple(as_arrays(f"{name}[{number}]", one) for number, one in enumerate(value))
-    return None if value is None else _array(name, value)
+        return tuple(as_arrays(f"{name}[{number}]", one, is_cast) for number, one in enumerate(value))
+    return None if value is None else _array(name, value, is_cast)
 
 
-def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _array(name: str, value: Any, is_cast: bool) -> np.ndarray[Any, Any]:
     if _is_sparse_or_ragged(value):
         raise DataError(
             f"{name} is a {type(value).__name__}, which is not sent as an array: give "
@@ -93,7 +94,7 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
         )
     if array.dtype.kind in "OSU":
         return array
-    return _as_floatx(name, array)
+    return _as_floatx(name, array, is_cast)
 
 
 def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
@@ -110,13 +111,13 @@ def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def _as_floatx(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_floatx(name: str, array: np.ndarray[Any, Any], is_cast: bool) -> np.ndarray[Any, Any]:
     try:
         dtype = tf.dtypes.as_dtype(array.dtype)
     except TypeError:
         raise DataError(f"{name} is of {array.dtype}, which TensorFlow does not have: convert it to numbers.") from None
     floatx = tf.dtypes.as_dtype(keras.config.floatx())
-    if not dtype.is_floating or dtype == floatx:
+    if not is_cast or not dtype.is_floating or dtype == floatx:
         return array
     return array.astype(floatx.as_numpy_dtype)
 

@@ -15,8 +15,6 @@ import tensorflow as tf
 from ps_train.data.example_rows import count_of, slice_rows
 from ps_train.data.stream import no_autograph
 
-_ENDLESS = 1 << 62
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -34,6 +32,9 @@ class Part:
     deal: bool = False
     start: Any = 0
 
+    endless = 1 << 62
+    """A number that no batch reaches."""
+
     @property
     def has_whole_batches(self) -> bool:
         """True if the part's batches are not cut."""
@@ -41,11 +42,14 @@ class Part:
 
     def numbers(self) -> tf.data.Dataset:
         """Returns an endless dataset of the numbers of the batches that the part has something of."""
-        start = tf.cast(self.start, tf.int64)
+        return self.numbers_from(tf.zeros([], tf.int64), self.endless)
+
+    def numbers_from(self, first: tf.Tensor, stop: Any) -> tf.data.Dataset:
+        """Returns the numbers from `first` on and below `stop`, int64 scalars, of batches that the part has some of."""
+        first = tf.maximum(first, tf.cast(self.start, tf.int64))
         if not self.deal:
-            return tf.data.Dataset.range(start, _ENDLESS)
-        first = start + tf.math.floormod(self.index - start, self.count)
-        return tf.data.Dataset.range(first, _ENDLESS, self.count)
+            return tf.data.Dataset.range(first, stop)
+        return tf.data.Dataset.range(first + tf.math.floormod(self.index - first, self.count), stop, self.count)
 
     def bounds(self, size: Any) -> tuple[Any, Any]:
         """Returns the first row of a batch's piece, and the row after its last one; ints or tensors as `size` is.

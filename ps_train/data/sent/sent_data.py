@@ -7,22 +7,30 @@ SentData.read(directory).batches(count=2, index=0, deal=False)     # in another 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import pickle
 import stat
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
+import keras
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DataError
+from ps_train.data.arrays import Arrays
 from ps_train.data.sent.array_source import ArraySource
 from ps_train.data.sent.class_weights import check_class_weight, spec_with_weights, with_class_weights
 from ps_train.data.sent.dataset_source import DatasetSource
+from ps_train.data.sent.generator_source import GeneratorSource, OneGenerator
 from ps_train.data.sent.given_arrays import are_arrays
+from ps_train.data.sent.indexed_source import IndexedSource
+from ps_train.data.sent.made_source import MadeSource
 from ps_train.data.sent.part import Part, mapped
 from ps_train.data.sent.source import INFINITE, UNKNOWN, Source
+from ps_train.data.sent.stream_source import StreamSource
+from ps_train.data.stream import Stream
 
 log = logging.getLogger("ps_train")
 
@@ -82,7 +90,8 @@ class SentData:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         state = self._source.write(directory)
         with open(os.path.join(directory, _RECORD), "wb") as file:
-            pickle.dump((type(self._source), state, self.steps_per_epoch, self._class_weight), file)
+            kind, spec = type(self._source), self._source.element_spec
+            pickle.dump((kind, state, spec, self.steps_per_epoch, self._class_weight), file)
 
     @classmethod
     def read(cls, directory: str) -> SentData:
@@ -95,8 +104,10 @@ class SentData:
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise DataError(f"{directory} may be written by other users, so its data are not read: use a mode of 700.")
         with open(os.path.join(directory, _RECORD), "rb") as file:
-            kind, state, steps_per_epoch, class_weight = pickle.load(file)
-        return cls(kind.read(directory, state), steps_per_epoch, class_weight)
+            kind, state, spec, steps_per_epoch, class_weight = pickle.load(file)
+        source = kind.read(directory, state)
+        source.agree(spec)
+        return cls(source, steps_per_epoch, class_weight)
 
 
 def sent_data(
@@ -114,11 +125,15 @@ def sent_data(
     """Makes the data of a fit, in eager mode.
 
     Args:
-      x: arrays, nested arrays, or a `tf.data.Dataset` of batches.
+      x: arrays or nested arrays; a `tf.data.Dataset`, `keras.utils.PyDataset` or generator of batches;
+        `ps_train.Arrays` or a `ps_train.Stream`; or a function without arguments that returns one of these, or a tuple
+        (x, y) or (x, y, sample_weight) of arrays.  Every process calls the function.
       y: labels, for arrays.
       sample_weight: weights of the examples, for arrays.
-      batch_size: examples in a batch of arrays; None for 32, or what `steps_per_epoch` leaves for a batch.
-      shuffle: True for a new order of the arrays' examples in each epoch, "batch" for one within each batch.
+      batch_size: examples in a batch of arrays or of a Stream; None for 32, or so many of arrays that
+        `steps_per_epoch` batches have them all.
+      shuffle: True for a new order of the examples in each epoch (of a PyDataset: of the batches), "batch" for a new
+        order of the examples within each batch.
       class_weight: weights of the classes, by their numbers.
       steps_per_epoch: batches in an epoch; None for all of the data.
       seed: of the orders.
@@ -134,17 +149,51 @@ def sent_data(
     if x is not None and are_arrays(x, y, sample_weight):
         source = ArraySource.of(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, seed)
     else:
-        source = _source_of(x, seed)
+        source = _Sources(batch_size, shuffle, seed)(x)
         _check_alone(source.kind, y=y, sample_weight=sample_weight)
-        if batch_size is not None:
+        if batch_size is not None and not isinstance(x, Arrays | Stream):
             log.warning("batch_size=%s has no effect: the %s has batches of its own.", batch_size, source.kind)
     return SentData(source, _steps(source, steps_per_epoch, epochs), class_weight)
 
 
-def _source_of(x: Any, seed: int) -> Source:
-    """Returns the source of data that are not arrays."""
-    if isinstance(x, tf.data.Dataset):
-        return DatasetSource(x, seed)
+@dataclasses.dataclass(frozen=True)
+class _Sources:
+    """Makes the source of any data that are not arrays; it can be pickled, for a process that calls a function.
+
+    Attributes:
+      batch_size: for data without batches of their own.
+      shuffle: True for a new order in each epoch, where the data have no order of their own.
+      seed: of the orders.
+    """
+
+    batch_size: int | None
+    shuffle: bool | str
+    seed: int
+
+    def __call__(self, x: Any, make: Callable[[], Any] | None = None) -> Source:
+        """Returns the source of data, and of the function that has made them."""
+        if isinstance(x, tf.data.Dataset):
+            return DatasetSource.of(x, self.seed)
+        if isinstance(x, keras.utils.PyDataset):
+            return IndexedSource(x, bool(self.shuffle), self.seed)
+        if isinstance(x, Arrays):
+            return ArraySource.of(x.features, x.labels, None, self.batch_size, self.shuffle, None, self.seed)
+        if isinstance(x, Stream):
+            return StreamSource(x, self.batch_size or 32, bool(self.shuffle), self.seed)
+        if isinstance(x, Iterator):
+            return OneGenerator(x) if make is None else GeneratorSource(make)
+        if make is None and callable(x):
+            return MadeSource(x, self)
+        if make is not None and are_arrays(x):
+            given = x if isinstance(x, tuple) else (x,)
+            x, y, sample_weight = (*given, None, None)[:3]
+            return ArraySource.of(x, y, sample_weight, self.batch_size, self.shuffle, None, self.seed)
+        if make is not None and isinstance(x, Iterable):
+            return GeneratorSource(lambda: iter(make()))
+        return _unknown(x)
+
+
+def _unknown(x: Any) -> NoReturn:
     raise DataError(
         f"x is a {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of batches, a "
         "keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of these or a "

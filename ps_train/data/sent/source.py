@@ -52,6 +52,10 @@ class Source(abc.ABC):
           DataError: the data cannot be read in another process.
         """
 
+    def agree(self, element_spec: Any) -> None:
+        """Sets the spec to that of the process that calls `fit`, whose first batches may have been others."""
+        self.element_spec = element_spec
+
     @classmethod
     @abc.abstractmethod
     def read(cls, directory: str, state: Any) -> Source:

@@ -170,9 +170,9 @@ def _build_metrics(
 ) -> tuple[Mapping[str, tuple[tf.Tensor, Any]], list[SliceMetrics], list[Any]]:
     """Returns the model's metrics, those of slices, and the local variables that they made."""
     # Training may go on with local variables and lookup tables of the same names, so these are in another container.
-    with v1.get_default_graph().container(_CONTAINER), substitution as build, overriding_global_step(step):
-        with lookups:
-            outputs = model.forward(batches.features, False)
+    container = v1.get_default_graph().container(_CONTAINER)
+    with container, substitution as build, overriding_global_step(step), lookups:
+        outputs = model.forward(batches.features, False)
         build.adds_metrics = True
         before = {id(variable) for variable in v1.local_variables()}
         metrics = model.metrics(outputs, batches.labels)

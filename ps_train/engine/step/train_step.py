@@ -32,6 +32,7 @@ from ps_train.engine.variables.seeded_graph import SeededGraph
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import on_worker
 from ps_train.engine.variables.worker_state import LocalState, collect_local_state
+from ps_train.modeling.replica import building_for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,8 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
     pusher = replica
     for part in parts:
         pusher = part.pusher(pusher)
-    with SeededGraph(derived_seed(job.seed, "replica", replica.index)).as_default() as graph:
+    seed = derived_seed(job.seed, "replica", replica.index)
+    with building_for(replica.index), SeededGraph(seed).as_default() as graph:
         state = make_ps_state(spec, update, pusher)
         with on_worker(spec.device), tf.device(spec.towers.home):
             worker = build_worker_step(spec, update, state, parts)

@@ -4,8 +4,10 @@
     keyed_variables(model)              # {"sequential/dense/kernel": variable, ...}, seeds of layers too
     slot_names(optimizer, variables)    # {id(slot): SlotName(0, "momentum"), ..: SlotName(None, "iteration")}
     slot_keys(optimizer, variables)     # {id(slot): "sequential/dense/kernel/momentum", ..: "optimizer/iteration"}
+    keyed_slots(model)                  # {"sequential/dense/kernel/momentum": slot, ...}
 
-A variable is named by its path.  Keras allows two variables of one path, and characters that TensorFlow does not.  A
+A variable is named by its path.  Keras allows two variables of one path, and characters that TensorFlow does not.
+Seeds have numbers that Keras counts per process: here they count per model, in the order of its variables.  A
 slot is named by the attribute of its optimizer, or by the name that the optimizer gave it; neither depends on how many
 optimizers the process has made.
 """
@@ -24,6 +26,7 @@ OPTIMIZER = "optimizer"
 
 _RESERVED = ("global_step", OPTIMIZER)
 _OURS = re.compile("ps_train", re.IGNORECASE)
+_NUMBERED_SEED = re.compile(r"^(seed_generator)_[0-9]+/")
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-/]+")
 
 
@@ -89,6 +92,12 @@ def slot_keys(optimizer: Any, variables: Sequence[Variable]) -> dict[int, str]:
     return {slot: taken.free(f"{OPTIMIZER if owner is None else keys[owner]}/{name}") for slot, (owner, name) in names}
 
 
+def keyed_slots(model: Any) -> dict[str, Variable]:
+    """Returns key to variable of a compiled model's optimizer, which is built."""
+    keys = slot_keys(model.optimizer, list(keyed_variables(model).values()))
+    return {keys[id(variable)]: variable for variable in model.optimizer.variables}
+
+
 class _Taken:
     """The names that are taken, without regard to case."""
 
@@ -107,7 +116,8 @@ class _Taken:
 
 def _valid(path: str) -> str:
     """Returns a path as a name that TensorFlow takes, and that is not among those of ps_train."""
-    name = "/".join(part for part in _FORBIDDEN.sub("_", path).split("/") if part) or "variable"
+    path = _FORBIDDEN.sub("_", _NUMBERED_SEED.sub(r"\1/", path))
+    name = "/".join(part for part in path.split("/") if part) or "variable"
     if not re.match("[A-Za-z0-9.]", name):
         name = f"v{name}"
     return f"model/{name}" if _OURS.match(name) else name

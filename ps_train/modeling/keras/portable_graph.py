@@ -67,6 +67,44 @@ class Use:
 
 
 @dataclasses.dataclass(frozen=True)
+class LookupTable:
+    """A lookup table: its keys and values, arrays [n]; texts are bytes."""
+
+    keys: np.ndarray[Any, Any]
+    values: np.ndarray[Any, Any]
+
+    def placed(self) -> tf.Tensor:
+        """Returns the handle of such a table of the default graph, which the graph's table initializer fills."""
+        keys, values = tf.constant(self.keys.tolist(), _dtype_of(self.keys)), tf.constant(
+            self.values.tolist(), _dtype_of(self.values)
+        )  # fmt: skip
+        name = v1.get_default_graph().unique_name("ps_train/lookup")
+        table = tf.raw_ops.HashTableV2(key_dtype=keys.dtype, value_dtype=values.dtype, shared_name=name)
+        filled = tf.raw_ops.InitializeTableV2(table_handle=table, keys=keys, values=values)
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, filled)
+        return table
+
+
+def _dtype_of(array: np.ndarray[Any, Any]) -> tf.DType:
+    return tf.string if array.dtype.kind in "SO" else tf.as_dtype(array.dtype)
+
+
+def _table(outer: Any, inner: tf.Tensor) -> LookupTable:
+    """Returns the lookup table that a function has captured; raises ModelError for another resource."""
+    finds = [op for op in inner.consumers() if op.type == "LookupTableFindV2"]
+    others = sorted({op.type for op in inner.consumers()} - {"LookupTableFindV2", "LookupTableSizeV2"})
+    if others or not finds:
+        raise ModelError(
+            f"the model uses a resource that cannot travel to other processes ({', '.join(others) or inner.op.name}): "
+            "use variables of Keras, and lookup tables that do not change."
+        )
+    keys, values = tf.raw_ops.LookupTableExportV2(
+        table_handle=outer, Tkeys=finds[0].get_attr("Tin"), Tvalues=finds[0].get_attr("Tout")
+    )
+    return LookupTable(keys.numpy(), values.numpy())
+
+
+@dataclasses.dataclass(frozen=True)
 class PortableGraph:
     """A traced function.
 
@@ -77,6 +115,7 @@ class PortableGraph:
       effects: names of the operations that run whether a result is used or not.
       constants: name of a captured tensor to its value.
       uses: for each variable, in their order, how it is used; None for a variable that is not.
+      tables: name of the node of each lookup table to its keys and values.
     """
 
     nodes: bytes
@@ -85,6 +124,7 @@ class PortableGraph:
     effects: tuple[str, ...]
     constants: Mapping[str, np.ndarray[Any, Any]]
     uses: tuple[Use | None, ...]
+    tables: Mapping[str, LookupTable] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Any, variables: Sequence[Any]) -> PortableGraph:
@@ -101,6 +141,7 @@ class PortableGraph:
         known = {id(variable.handle): index for index, variable in enumerate(variables)}
         constants: dict[str, np.ndarray[Any, Any]] = {}
         uses: list[Use | None] = [None] * len(variables)
+        tables: dict[str, LookupTable] = {}
         captured = set()
         for outer, inner in graph.captures:
             captured.add(inner.name)
@@ -108,18 +149,14 @@ class PortableGraph:
                 index = known[id(outer)]
                 uses[index] = _use(graph, inner, variables[index])
             elif outer.dtype in (tf.resource, tf.variant):
-                users = ", ".join(sorted({op.type for op in inner.consumers()}))
-                raise ModelError(
-                    f"the model uses a resource that cannot travel to other processes ({users}): put lookup tables "
-                    "and their layers (StringLookup, IntegerLookup) into the input pipeline."
-                )
+                tables[inner.op.name] = _table(outer, inner)
             else:
                 constants[inner.name] = outer.numpy()
         inputs = tuple(tensor.name for tensor in function.inputs if tensor.name not in captured)
         flat = tf.nest.flatten(function.structured_outputs, expand_composites=True)
         outputs = tuple(tensor.name for tensor in flat if tensor is not None)
         effects = tuple(op.name for op in graph.control_outputs)
-        return cls(_nodes_of(graph).SerializeToString(), inputs, outputs, effects, constants, tuple(uses))
+        return cls(_nodes_of(graph).SerializeToString(), inputs, outputs, effects, constants, tuple(uses), tables)
 
     def place(
         self, arguments: Sequence[tf.Tensor], given: Sequence[Any], name: str, ready: tf.Operation
@@ -138,6 +175,7 @@ class PortableGraph:
         nodes = v1.GraphDef.FromString(self.nodes)
         feeds: dict[str, Any] = dict(zip(self.inputs, arguments, strict=True))
         feeds |= {key: tf.constant(value) for key, value in self.constants.items()}
+        feeds |= {f"{node}:0": table.placed() for node, table in self.tables.items()}
         values = {}
         for use, found in zip(self.uses, given, strict=True):
             if use is None:

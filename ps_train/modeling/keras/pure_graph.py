@@ -1,6 +1,6 @@
 """A traced function's effects on variables as results: a graph without variables.
 
-    pure = without_variables(function, {id(weight.handle): "weight"})
+    pure = without_variables(function, {"weight": weight}, "the optimizer")
     pure.results["weight"]                    # the name of the tensor with the weight's new value
     pure.inputs_of(pure.results["weight"])    # {"weight", "gradient"}: what the new value is computed from
     graph = pure.slice([pure.results["weight"]])
@@ -71,12 +71,12 @@ class PureGraph:
         return found
 
 
-def without_variables(function: Any, keys: Mapping[int, str], owner: str) -> PureGraph:
+def without_variables(function: Any, variables: Mapping[str, Any], owner: str) -> PureGraph:
     """Returns the operations of a traced function as a graph without variables.
 
     Args:
       function: a concrete function; the names of its arguments become the names of inputs.
-      keys: the `id` of the handle of each variable that the function captured to a key, the name of an input.
+      variables: key to each variable that the function may have captured; the keys become names of inputs.
       owner: the code that was traced, for errors.
 
     Raises:
@@ -89,12 +89,12 @@ def without_variables(function: Any, keys: Mapping[int, str], owner: str) -> Pur
     for tensor in function.inputs:
         if tensor.name not in captured:
             known[tensor.name] = walk.input(tensor.op.name, tensor.dtype)
-    dtypes = {id(one.handle): one.dtype.base_dtype for one in graph.variables}
+    handles = {id(one.handle): _Handle(key, one.dtype.base_dtype) for key, one in variables.items()}
     for outer, inner in graph.captures:
         if outer.dtype != tf.resource:
             known[inner.name] = walk.constant(outer.numpy(), outer.dtype)
-        elif id(outer) in keys:
-            known[inner.name] = _Handle(keys[id(outer)], dtypes[id(outer)])
+        elif id(outer) in handles:
+            known[inner.name] = handles[id(outer)]
     walk.follow(graph, known, "")
     outputs = [known[tensor.name] for tensor in graph.outputs if isinstance(known.get(tensor.name), str)]
     return PureGraph(walk.nodes, walk.present, outputs, walk.functions)
@@ -215,10 +215,12 @@ class _Walk:
             if key in then_present or key in other_present:
                 # A branch that does not assign the variable leaves its value, which may be the input.
                 pair = [present.get(key) or self._value(handle) for present in (then_present, other_present)]
-                self.present[key] = self._select(condition, *pair, name)
-        return [self._select(condition, *pair, name) for pair in zip(then, other, strict=True)]
+                self.present[key] = self._select(condition, pair, name)
+        return [self._select(condition, pair, name) for pair in zip(then, other, strict=True)]
 
-    def _select(self, condition: str, then: Any, other: Any, name: str) -> Any:
+    def _select(self, condition: str, pair: Sequence[Any], name: str) -> Any:
+        """Returns the first of a pair where the condition is true, else the second."""
+        then, other = pair
         if then == other:
             return then
         if isinstance(then, _Handle) or isinstance(other, _Handle):

@@ -1,17 +1,19 @@
-"""Tells by trial which rules update each row by itself.
+"""Tells which rules update each row by itself.
 
-    rules = examined(rules, reasons)
+    rules = examined(rules, reasons, optimizer)
     rules[0].whole_reason           # "Lamb computes each row from all rows"
     rules[0].moves_values           # True: a row without a gradient moves too
 
-A rule makes some updates of random rows, once together and once in two parts.  The results are equal if the rule
-updates each row by itself, whatever operations it has.  Then it makes some updates with a gradient of zeros,
-of rows that had no gradient before and of rows that had one.
+Two things must be true.  The rule's operations work on each element, or reduce within a row.  And in a trial it makes
+some updates of random rows, once together and once in two parts, with equal results; so a number of rows that stands
+in it as a constant is found.  Then it makes updates with a gradient of zeros, of rows that had no gradient before and
+of rows that had one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.modeling.keras.rule_kernels import Kernel, kernel_for
 from ps_train.modeling.keras.update_rules import Rule
 
 _CUTS = ((7, 5), (13, 3))
@@ -30,26 +33,48 @@ _SCALES = (1.0, 1e3, 1e-3, 1.0)
 _TOLERANCE = 1e-4
 """Relative to the largest value.  Rules that mix rows differ by more; kernels round the last rows differently."""
 
+_BY_ELEMENT = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        Placeholder Const Cast Identity Shape Fill ZerosLike OnesLike StopGradient
+        Add AddV2 AddN Sub Mul MulNoNan RealDiv Div DivNoNan FloorDiv FloorMod Mod Neg Abs Sign Square
+        SquaredDifference Sqrt Rsqrt Reciprocal Inv Pow Exp Expm1 Log Log1p Xdivy Xlogy Maximum Minimum ClipByValue
+        Round Rint Floor Ceil Sin Cos Tanh Sigmoid Erf Relu Softplus
+        Equal NotEqual Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr LogicalNot IsFinite IsInf IsNan
+        Select SelectV2
+        """,
+    )
+)
+"""Types of operations that compute each element from the elements at its place."""
+
+_REDUCTIONS = frozenset(["All", "Any", "Max", "Mean", "Min", "Prod", "Sum"])
+
 _Values = Mapping[str, Any]
 
 
-def examined(rules: Sequence[Rule], reasons: Sequence[str]) -> list[Rule]:
-    """Returns rules with `whole_reason`, `moves_values` and `moves_slots`.
+def examined(rules: Sequence[Rule], reasons: Sequence[str], optimizer: Any) -> list[Rule]:
+    """Returns rules with `whole_reason`, `moves_values`, `moves_slots` and `kernel`.
 
     Args:
       rules: the rules.
       reasons: the `whole_reason` of each rule, if it needs the whole variable.
+      optimizer: the Keras optimizer that has the rules.
     """
-    known: dict[Any, _Findings] = {}
+    known: dict[Any, tuple[_Findings, Kernel | None]] = {}
     found = []
     for rule, reason in zip(rules, reasons, strict=True):
         key = rule.graph, len(rule.shape)
         if key not in known:
-            known[key] = _examine(rule)
-        whole = "" if known[key].is_by_row else reason
+            known[key] = _examine(rule), kernel_for(optimizer, rule)
+        findings, kernel = known[key]
         found.append(
             dataclasses.replace(
-                rule, whole_reason=whole, moves_values=known[key].moves_values, moves_slots=known[key].moves_slots
+                rule,
+                whole_reason="" if findings.is_by_row else reason,
+                moves_values=findings.moves_values,
+                moves_slots=findings.moves_slots,
+                kernel=kernel,
             )
         )
     return found
@@ -67,6 +92,7 @@ class _Findings:
 def _examine(rule: Rule) -> _Findings:
     if not rule.shape:
         return _Findings(False, True, True)
+    stays_in_rows = _stays_in_rows(rule)
     cut = next(one for one in _CUTS if rule.shape[0] not in (*one, sum(one)))
     first, rows = cut[0], sum(cut)
     with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
@@ -90,7 +116,24 @@ def _examine(rule: Rule) -> _Findings:
                     before = new
         except (ValueError, tf.errors.InvalidArgumentError):  # it has the number of rows as a constant
             return _Findings(False, True, True)
-    return _Findings(is_by_row, "variable" in moved, bool(moved - {"variable"}))
+    return _Findings(stays_in_rows and is_by_row, "variable" in moved, bool(moved - {"variable"}))
+
+
+def _stays_in_rows(rule: Rule) -> bool:
+    """Returns True if no operation of a rule brings elements of several rows together."""
+    graph = v1.GraphDef.FromString(rule.graph)
+    constants = {node.name: node for node in graph.node if node.op == "Const"}
+    for node in graph.node:
+        if node.op in _REDUCTIONS:
+            axes = constants.get(node.input[1].partition(":")[0])
+            if axes is None:
+                return False
+            found = np.atleast_1d(tf.make_ndarray(axes.attr["value"].tensor))
+            if not all(axis % len(rule.shape) for axis in found):
+                return False
+        elif node.op not in _BY_ELEMENT:
+            return False
+    return True
 
 
 class _Trial:

@@ -63,17 +63,16 @@ def trace_rules(optimizer: Any, variables: Sequence[Any], names: Sequence[str]) 
     iterations = updates_of(optimizer)
     rate = _traced_rate(optimizer, iterations)
     taken = _Taken(kind, optimizer, variables, names, *_traced_apply(optimizer, variables, iterations))
-    rules = {name: taken.rule(index) for index, name in enumerate(names)}
-    homes = {(name, slot): home for (name, slot), home in taken.homes.items()}
+    found = examined([taken.rule(index) for index in range(len(names))], taken.why_whole(), optimizer)
     return UpdateRules(
         kind,
-        dict(zip(rules, examined(list(rules.values()), taken.why_whole()), strict=True)),
+        dict(zip(names, found, strict=True)),
         rate,
         int(iterations.numpy()),
         float(optimizer.global_clipnorm or 0.0),
         float(optimizer.loss_scale_factor or 0.0),
         scale,
-        homes,
+        taken.homes,
     )
 
 
@@ -82,14 +81,14 @@ def _traced_rate(optimizer: Any, iterations: Any) -> RateRule:
         return tf.cast(tf.convert_to_tensor(optimizer.learning_rate), tf.float32)
 
     function = tf.function(rate, autograph=False).get_concrete_function()
-    own = [variable for variable in function.graph.variables if variable.handle is not _handle(iterations)]
+    own = [variable for variable in function.graph.variables if variable is not _variable(iterations)]
     if len(own) > 1:
         raise ModelError(
             f"the learning rate of {type(optimizer).__name__} is computed from several variables "
             f"({', '.join(sorted(variable.name for variable in own))}): use a number or a LearningRateSchedule."
         )
-    keys = {id(_handle(iterations)): "iterations", **{id(variable.handle): RATE_KEY for variable in own}}
-    pure = without_variables(function, keys, f"the learning rate of {type(optimizer).__name__}")
+    known = {"iterations": _variable(iterations), **{RATE_KEY: variable for variable in own}}
+    pure = without_variables(function, known, f"the learning rate of {type(optimizer).__name__}")
     if not pure.outputs:
         raise ModelError(f"the learning rate of {type(optimizer).__name__} is not a number.")
     graph, inputs = pure.slice(pure.outputs), pure.inputs_of(*pure.outputs)
@@ -107,14 +106,14 @@ def _traced_apply(
         traced = function.get_concrete_function(
             *(tf.TensorSpec(one.shape, one.dtype, f"gradient_{index}") for index, one in enumerate(variables))
         )
-    keys = {id(rate.handle): "rate", id(_handle(iterations)): "iterations"}
-    keys |= {id(_handle(one)): f"variable_{index}" for index, one in enumerate(variables)}
-    state = {}
-    for variable in traced.graph.variables:
-        if id(variable.handle) not in keys:
-            key = f"state_{len(state)}"
-            keys[id(variable.handle)], state[key] = key, variable
-    return without_variables(traced, keys, f"the optimizer {type(optimizer).__name__}"), state
+    known = {"rate": rate, "iterations": _variable(iterations)}
+    known |= {f"variable_{index}": _variable(one) for index, one in enumerate(variables)}
+    # A variable that the optimizer does not tell, because an attribute has it, is known once it is read.
+    others = [*map(_variable, optimizer.variables), *traced.graph.variables]
+    taken = {id(one) for one in known.values()}
+    state = {f"state_{index}": one for index, one in enumerate({id(one): one for one in others}.values())}
+    state = {key: one for key, one in state.items() if id(one) not in taken}
+    return without_variables(traced, {**known, **state}, f"the optimizer {type(optimizer).__name__}"), state
 
 
 @contextlib.contextmanager
@@ -142,9 +141,9 @@ def _left_out(optimizer: Any, *arguments: str) -> Iterator[None]:
             setattr(optimizer, name, value)
 
 
-def _handle(variable: Any) -> tf.Tensor:
-    """Returns the handle of a variable of Keras or of TensorFlow."""
-    return variable.handle if isinstance(variable, tf.Variable) else variable.value.handle
+def _variable(variable: Any) -> tf.Variable:
+    """Returns TensorFlow's variable of a variable of Keras, or itself."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 class _Taken:
@@ -165,7 +164,7 @@ class _Taken:
     ) -> None:
         self._kind, self._optimizer, self._variables, self._names = kind, optimizer, variables, names
         self._pure, self._state = pure, state
-        self._tracked = {id(_handle(one)): one for one in optimizer.variables}
+        self._tracked = {id(_variable(one)): one for one in optimizer.variables}
         self._attributes = dict(_attributes_of(optimizer))
         self._needed = [self._closure(f"variable_{index}") for index in range(len(variables))]
         self._extra = self._beside()
@@ -180,7 +179,7 @@ class _Taken:
         for key in keys:
             slot = self._slot(self._state[key], variable, slots)
             slots[slot.name] = slot
-            self.homes[name, slot.name] = self._tracked.get(id(self._state[key].handle), self._state[key])
+            self.homes[name, slot.name] = self._tracked.get(id(self._state[key]), self._state[key])
         as_named = {f"variable_{index}": "variable", f"gradient_{index}": "gradient"}
         as_named |= {key: f"slot_{number}" for number, key in enumerate(keys)}
         results = {named: self._pure.results[key] for key, named in as_named.items() if key in self._pure.results}
@@ -258,19 +257,19 @@ class _Taken:
 
     def _name_of(self, state: tf.Variable, variable: Any) -> str:
         """Returns Keras's name of a slot without that of its variable, or the name of the optimizer's attribute."""
-        tracked = self._tracked.get(id(state.handle))
+        tracked = self._tracked.get(id(state))
         name, begin = getattr(tracked, "name", ""), f"{str(variable.path).replace('/', '_')}_"
         if name.startswith(begin):
             found = name.removeprefix(begin)
         else:
-            found = self._attributes.get(id(state.handle)) or name or "state"
+            found = self._attributes.get(id(state)) or name or "state"
         return re.sub(r"[^A-Za-z0-9_]", "_", found) or "state"
 
 
 def _attributes_of(optimizer: Any) -> Iterator[tuple[int, str]]:
-    """Yields the `id` of the handle of each variable in an attribute of the optimizer, and the attribute's name."""
+    """Yields the `id` of each variable in an attribute of the optimizer, and the attribute's name."""
     for name, value in vars(optimizer).items():
         for one in value if isinstance(value, list | tuple) else [value]:
             kept = one if isinstance(one, tf.Variable) else getattr(one, "value", None)
             if isinstance(kept, tf.Variable):
-                yield id(kept.handle), name.strip("_")
+                yield id(kept), name.strip("_")

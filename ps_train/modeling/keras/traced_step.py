@@ -24,7 +24,7 @@ import tensorflow as tf
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
-from ps_train.modeling.keras.portable_graph import PortableGraph, Use
+from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
 from ps_train.modeling.keras.update_rules import UpdateRules
 
@@ -77,6 +77,8 @@ class TracedStep:
             file.write(self.graph.nodes)
         arrays = {f"constant{n}": value for n, value in enumerate(self.graph.constants.values())}
         arrays |= {f"value{n}": one.value for n, one in enumerate(self.variables)}
+        for n, table in enumerate(self.graph.tables.values()):
+            arrays |= {f"keys{n}": _without_objects(table.keys), f"values{n}": _without_objects(table.values)}
         for name, array in arrays.items():
             np.save(os.path.join(directory, f"{name}.npy"), array, allow_pickle=False)
         described = {
@@ -84,6 +86,7 @@ class TracedStep:
             "outputs": self.graph.outputs,
             "effects": self.graph.effects,
             "constants": [*self.graph.constants],
+            "tables": [*self.graph.tables],
             "uses": [dataclasses.asdict(use) for use in self.graph.uses if use is not None],
             "variables": [
                 {name: value for name, value in vars(one).items() if name != "value"} for one in self.variables
@@ -114,6 +117,10 @@ class TracedStep:
             tuple(found["effects"]),
             constants,
             tuple(Use.of(one) for one in found["uses"]),
+            {
+                node: LookupTable(np.array(array(f"keys{n}")), np.array(array(f"values{n}")))
+                for n, node in enumerate(found["tables"])
+            },
         )
         variables = tuple(
             TracedVariable(**{**one, "value": array(f"value{n}"), "gradient": tuple(one["gradient"])})
@@ -130,6 +137,11 @@ _SEED = "seed_generator_state"
 """End of the name of a variable with the state of a `keras.random.SeedGenerator`."""
 
 _STEP, _NODES, _RULES = "step.json", "step.pb", "rules.bin"
+
+
+def _without_objects(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns texts as bytes of one length, which a file may hold."""
+    return np.array([bytes(one) for one in array.flat], np.bytes_) if array.dtype == object else array
 
 
 class _Recorder:
@@ -232,14 +244,14 @@ def trace_step(model: Any, batch: Any) -> TracedStep:
     if len(recorder.optimizers) > 1:
         names = ", ".join(type(one).__name__ for one in recorder.optimizers)
         raise ModelError(f"model {model.name}: train_step() uses several optimizers ({names}): use one.")
-    trained = {id(_variable(one)): number for number, (_, one) in enumerate(found)}
+    trained = {id(variable_of(one)): number for number, (_, one) in enumerate(found)}
     if len(trained) < len(found):
         raise ModelError(f"model {model.name}: train_step() applies two gradients to one variable: add them up first.")
     return _step_of(model, function, found, recorder.optimizers[0])
 
 
 def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimizer: Any) -> TracedStep:
-    keys = _keys(model, [*function.graph.variables, *(_variable(one) for _, one in found)])
+    keys = keys_of(model, [*function.graph.variables, *(variable_of(one) for _, one in found)])
     captured = {id(variable): variable for variable in function.graph.variables}
     used = [captured[one] for one in keys if one in captured]  # in the order of the model
     graph = PortableGraph.of(function, used)
@@ -247,7 +259,7 @@ def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimi
     variables = [roles.of(variable, use) for variable, use in zip(used, graph.uses, strict=True) if use is not None]
     graph = dataclasses.replace(graph, uses=tuple(use for use in graph.uses if use is not None))
     with_gradient = [one for gradient, one in found if gradient is not None]
-    rules = trace_rules(optimizer, with_gradient, [keys[id(_variable(one))] for one in with_gradient])
+    rules = trace_rules(optimizer, with_gradient, [keys[id(variable_of(one))] for one in with_gradient])
     return TracedStep(graph, tuple(variables), rules)
 
 
@@ -262,8 +274,8 @@ class _Roles:
 
     def __init__(self, model: Any, found: Sequence[tuple[Any, Any]], keys: Mapping[int, str]) -> None:
         self._keys, self._places = keys, _places(found)
-        self._metrics = {id(_variable(one)) for one in model.metrics_variables}
-        self._starts = _starts(model)
+        self._metrics = {id(variable_of(one)) for one in model.metrics_variables}
+        self._starts = metric_starts(model)
 
     def of(self, variable: Any, use: Use) -> TracedVariable:
         """Returns a variable with its role; raises ModelError for one that is trained and assigned."""
@@ -292,16 +304,16 @@ def _places(found: Sequence[tuple[Any, Any]]) -> dict[int, tuple[tuple[int, ...]
     at = 1
     for gradient, variable in found:
         flat = tf.nest.flatten(gradient, expand_composites=True) if gradient is not None else []
-        places[id(_variable(variable))] = tuple(range(at, at + len(flat))), isinstance(gradient, tf.IndexedSlices)
+        places[id(variable_of(variable))] = tuple(range(at, at + len(flat))), isinstance(gradient, tf.IndexedSlices)
         at += len(flat)
     return places
 
 
-def _starts(model: Any) -> dict[int, np.ndarray[Any, Any]]:
+def metric_starts(model: Any) -> dict[int, np.ndarray[Any, Any]]:
     """Returns the value of each metric's variable before the first batch, by the id of the variable."""
     before = [(one, one.numpy()) for one in model.metrics_variables]
     model.reset_metrics()
-    starts = {id(_variable(one)): one.numpy() for one, _ in before}
+    starts = {id(variable_of(one)): one.numpy() for one, _ in before}
     for one, value in before:
         one.assign(value)
     return starts
@@ -315,15 +327,15 @@ def keyed_metrics(model: Any) -> dict[str, Any]:
     return dict(zip(variable_keys([*others, *metrics])[len(others) :], metrics, strict=True))
 
 
-def _keys(model: Any, captured: Sequence[Any]) -> dict[int, str]:
+def keys_of(model: Any, captured: Sequence[Any]) -> dict[int, str]:
     """Returns the key of each variable, by its id: those of the model first, so that `keyed_variables` has them too."""
-    named = {id(_variable(one)): one for one in [*keyed_variables(model).values(), *keyed_metrics(model).values()]}
+    named = {id(variable_of(one)): one for one in [*keyed_variables(model).values(), *keyed_metrics(model).values()]}
     for one in captured:
         named.setdefault(id(one), types.SimpleNamespace(path=one.name.partition(":")[0]))
     return dict(zip(named, variable_keys(list(named.values())), strict=True))
 
 
-def _variable(one: Any) -> Any:
+def variable_of(one: Any) -> Any:
     """Returns TensorFlow's variable of one of Keras."""
     return one.value if not isinstance(one, tf.Variable) else one
 

@@ -27,6 +27,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import make_slot, make_variable_once
 from ps_train.modeling.keras.loss_scale import LossScale
+from ps_train.modeling.keras.rule_kernels import Kernel
 
 RATE_KEY = "learning_rate"
 """Name of the variable of each ps that has the learning rate, where it is not a schedule."""
@@ -66,6 +67,7 @@ class Rule:
       dense_reason: why rows without a gradient cannot be left out, as text; "" if they can.
       moves_values: values change where the gradient is zero, if the slots are not as at the start.
       moves_slots: slots change where the gradient is zero.
+      kernel: a kernel that updates the whole variable in its place; None for none.
     """
 
     shape: tuple[int, ...]
@@ -77,6 +79,7 @@ class Rule:
     dense_reason: str = ""
     moves_values: bool = False
     moves_slots: bool = False
+    kernel: Kernel | None = None
 
     def compute(self, values: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         """Adds the rule to the default graph.
@@ -213,6 +216,7 @@ class UpdateRules:
             for name, rule in self.rules.items():
                 described[name] = {
                     **_plain(rule, "shape", "whole_reason", "dense_reason", "moves_values", "moves_slots"),
+                    "kernel": dataclasses.asdict(rule.kernel) if rule.kernel else None,
                     "graph": graphs.setdefault(rule.graph, f"graphs/{len(graphs)}"),
                     "inputs": sorted(rule.inputs),
                     "outputs": dict(rule.outputs),
@@ -246,7 +250,8 @@ class UpdateRules:
                     _read_slot(slot, file.read(f"values/{name}/{index}")) for index, slot in enumerate(one["slots"])
                 )
                 same = {"shape": tuple(one["shape"]), "inputs": frozenset(one["inputs"]), "slots": slots}
-                rules[name] = Rule(**{**one, **same, "graph": file.read(one["graph"])})
+                kernel = Kernel(**one["kernel"]) if one["kernel"] else None
+                rules[name] = Rule(**{**one, **same, "graph": file.read(one["graph"]), "kernel": kernel})
             scale = LossScale(**found["loss_scale"]) if found["loss_scale"] else None
             return cls(**{**found, "rate": rate, "rules": rules, "loss_scale": scale})
 
@@ -301,8 +306,9 @@ class _RulesOptimizer(v1.train.Optimizer):
         value, name = np.asarray(slot.value), variable.op.name
         if value.shape and rule.is_by_row(slot) and variable.shape[0] != rule.shape[0]:
             if name not in self._begins:
-                raise ModelError(f"slot {slot.name} of {name} begins with unequal values: give the slice's first row.")
-            value = value[self._begins[name] :][: variable.shape[0]]
+                value = np.zeros((), value.dtype)  # the chief writes the values
+            else:
+                value = value[self._begins[name] :][: variable.shape[0]]
 
         def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
             constant = tf.constant(value, tf.as_dtype(slot.dtype))
@@ -329,8 +335,12 @@ class _RulesOptimizer(v1.train.Optimizer):
         return found
 
     def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
+        rule = self._rule_of(handle)
+        if rule.kernel:
+            momentum = self.get_slot(handle, "momentum") if rule.kernel.has_momentum else None
+            return rule.kernel.apply(handle, momentum, grad, self._shared["rate"])
         variables = self._variables(handle)
-        values = {name: one.read_value() for name, one in variables.items() if name in self._rule_of(handle).inputs}
+        values = {name: one.read_value() for name, one in variables.items() if name in rule.inputs}
         new = self._compute(handle, grad, values)
         with tf.control_dependencies(list(new.values())):  # no assignment before a read
             return tf.group(*(variables[name].assign(value, read_value=False) for name, value in new.items()))

@@ -71,7 +71,7 @@ class Epochs(Duty):
         self._events, self._end_training = setting.joined.events, end_training
         self._listener: EpochListener | None = setting.prepared.model.epochs()
         self._every = setting.prepared.job.save_steps
-        self._ended, self._has_ended = -1, False
+        self._ended, self._has_ended, self._is_within = -1, False, False
         self._lock = threading.Lock()
         self.is_over = False
         if self._listener is not None:
@@ -103,16 +103,33 @@ class Epochs(Duty):
     def _steps_made(self, step: int) -> None:
         listener = self._listener
         if listener is not None and not self.is_over and self._events.run(lambda: listener.steps_made(step)):
-            self.is_over = True
+            self.is_over = self._is_within = True
             self._end_training("stop_training")
 
     def settle(self, session: v1.Session) -> bool:
         """Ends the last epoch, then the training; returns True if that changed the model."""
         if self._listener is None or self._has_ended:
             return False
-        self.at_rest(self._values.step())
+        listener, step = self._listener, self._values.step()
+        self.at_rest(step)
         self._has_ended = True
-        return self._events.run(self._listener.end)
+        if self._is_within:  # the last epoch is not a whole one
+            self._values.settle(step)
+            self._events.run(lambda: listener.end_epoch(step))
+        return self._events.run(listener.end)
+
+
+class LastValues(Duty):
+    """Another worker's: gives its model the values at the end of the job."""
+
+    def __init__(self, setting: Setting, take: Callable[[Values, int], None]) -> None:
+        self._values, self._take = PsValues(setting), take
+
+    def done(self, session: v1.Session | None) -> None:
+        """Gives the values to the model; every ps serves until this task has left."""
+        if session is not None:
+            self._values.session = session
+            self._take(self._values, self._values.step())
 
 
 class _StepsMade(v1.train.SessionRunHook):

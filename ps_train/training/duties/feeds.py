@@ -32,10 +32,10 @@ class OwnFeed(Feed):
         self._is_open = self._has_ended = False
 
     def opened(self, session: v1.Session, start: Start) -> None:
-        """Opens the input once, for all sessions; its order depends on the step at which the job begins."""
-        if not self._is_open:
+        """Opens the input once, for all sessions, or at the step of each; its order depends on the job's first step."""
+        if not self._is_open or self._input.begins_anywhere:
             self._is_open = True
-            self._input.begin(derived_seed(self._seed, "shuffle", self._index, start.step))
+            self._input.begin(derived_seed(self._seed, "shuffle", self._index, start.step), start.step)
 
     def interrupted(self) -> None:
         """Opens the input again in the next session."""

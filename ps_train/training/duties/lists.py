@@ -38,7 +38,7 @@ from ps_train.observe.progress.summaries import text_of
 from ps_train.observe.tracking.trackers import make_tracking
 from ps_train.training.duties.deltas import Deltas
 from ps_train.training.duties.duty import Duty, Ending, Feed, Model, Rounds, Saves, Setting
-from ps_train.training.duties.epochs import Epochs
+from ps_train.training.duties.epochs import Epochs, LastValues
 from ps_train.training.duties.event_cuts import EventCuts
 from ps_train.training.duties.feeds import OwnFeed, PartitionFeed, SharedFeed
 from ps_train.training.duties.final_evaluation import ScoringForChief
@@ -132,10 +132,12 @@ class Worker:
         feed = _feed_of(setting, event_gates(setting.step, setting.prepared.job))
         user_hooks, rounds = UserHooks(setting, ends_all=False), _rounds_of(setting)
         model, saves, ending = AwaitedModel(setting), AwaitedSaves(setting), Ending()
+        last = [LastValues(setting, take) for take in setting.prepared.model.takers()]
         duties = [
             Confirming(setting),
             model,
             saves,
+            *last,
             user_hooks,
             feed,
             *_scaled_loss(setting),

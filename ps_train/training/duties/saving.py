@@ -107,7 +107,7 @@ class Saving(Saves):
         self._hook = SaveHook(
             self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, epochs.at_rest
         )
-        self._epochs = epochs
+        self._epochs, self._has_epochs = epochs, prepared.model.has_epochs
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
         self._watcher: SaveWatcher | None = None
         self._session: v1.Session
@@ -184,7 +184,7 @@ class Saving(Saves):
         if self._epochs.is_over:
             return
         self._limit, ops = limit, self._ops
-        if not self._lockstep:
+        if not self._lockstep or self._has_epochs:
             self._ledger.allow(limit)
         for one in ops.limits:
             self._session.run(one.op, {one.step: limit})

@@ -32,7 +32,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import FLAT, Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.refusals import refuse
+from ps_train.config.refusals import is_given, refuse
 from ps_train.config.validators import parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
@@ -138,9 +138,16 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
       ModelError: the model cannot be trained.
       ConfigError: the job is not possible on this machine, or with this data.
     """
+    _refuse_flags(job, model)
     source = training_source(model, job)
     with told_as_preparing(job, task):
         return _checked(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
+
+
+def _refuse_flags(job: Job, model: Model) -> None:
+    for name, reason in model.refused_flags.items():
+        if is_given(job, name):
+            raise ConfigError(f"{described(job, name)} is not possible with {type(model).__name__}: {reason}.")
 
 
 def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables) -> tuple[Prepared, BuiltStep]:

@@ -40,11 +40,21 @@ class Input:
         """Returns the number of training calls that have begun on all their tasks, over all sessions."""
         return int(self._session.run(self._calls_begun))
 
-    def begin(self, seed: int = 0) -> None:
-        """Restarts the input; `seed` decides the order of the examples."""
+    @property
+    def begins_anywhere(self) -> bool:
+        """True if the input can begin with the batch of any step."""
+        return self._batches.start is not None
+
+    def begin(self, seed: int = 0, step: int = 0) -> None:
+        """Restarts the input.
+
+        Args:
+          seed: decides the order of the examples.
+          step: the step of the first batch, if the input can begin with that of any.
+        """
         if self._batches.ended is not None:
             self._batches.ended.clear()
-        feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed).items()}
+        feeds = {tensor.name: value for tensor, value in self._batches.feeds(seed, step).items()}
         self._session.run(self._batches.initializer.name, feeds)
 
 

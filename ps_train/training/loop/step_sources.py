@@ -48,14 +48,30 @@ class StepSource(Protocol):
 
 
 class LockstepSource:
-    """A source for lockstep: every replica makes every step, and knows the global step after each."""
+    """A source for lockstep: every replica makes every step, and knows the global step after each.
 
-    def __init__(self, max_steps: int) -> None:
-        self._max_steps = max_steps
+    Args:
+      max_steps: the last global step.
+      rests: returns the global step up to which steps may be made now, 0 for all.
+    """
+
+    def __init__(self, max_steps: int, rests: Callable[[], int] = lambda: 0) -> None:
+        self._max_steps, self._rests = max_steps, rests
+        self._limit = self._step = 0
 
     def take(self, wanted: int, global_step: int) -> int:
-        """Returns `wanted`, limited to the steps that remain until max_steps."""
-        return max(0, min(wanted, self._max_steps - global_step))
+        """Returns `wanted`, limited to the steps that may be made now."""
+        self._step = global_step
+        if self.is_paused():
+            return 0
+        end = min(self._limit, self._max_steps) if self._limit else self._max_steps
+        return max(0, min(wanted, end - global_step))
+
+    def is_paused(self) -> bool:
+        """Returns True while steps that are left must wait."""
+        if self._step >= self._limit:
+            self._limit = self._rests()
+        return bool(self._limit) and self._limit <= self._step < self._max_steps
 
     def give_back(self, count: int) -> None:
         """Does nothing: lockstep takes no steps that are shared."""
@@ -196,6 +212,7 @@ def step_source(
     has_ended: Callable[[], bool],
     ahead: bool,
     while_paused: Callable[[bool], bool] = lambda is_first: True,
+    rests: Callable[[], int] = lambda: 0,
 ) -> StepSource:
     """Returns the source of a replica's steps.
 
@@ -205,10 +222,9 @@ def step_source(
       has_ended: returns True when the training has ended.
       ahead: if True, shared steps are taken ahead.
       while_paused: see `PausedSource`; the wait also ends with the training.
+      rests: see `LockstepSource`.
     """
-    if shared is None:
-        return EndingSource(LockstepSource(max_steps), has_ended)
-    paused = PausedSource(
-        StepsAhead(shared, ahead), shared.is_paused, lambda first: not has_ended() and while_paused(first)
-    )
+    source: Any = LockstepSource(max_steps, rests) if shared is None else StepsAhead(shared, ahead)
+    is_paused = source.is_paused if shared is None else shared.is_paused
+    paused = PausedSource(source, is_paused, lambda first: not has_ended() and while_paused(first))
     return EndingSource(paused, has_ended)

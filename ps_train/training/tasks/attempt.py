@@ -136,7 +136,12 @@ class Attempt:
     def _steps(self) -> StepSource:
         shared = None if self._step.lockstep else self._ledger
         return step_source(
-            self._prepared.job.max_steps, shared, self._has_ended, self._parts.feed.takes_ahead, self._while_paused
+            self._prepared.job.max_steps,
+            shared,
+            self._has_ended,
+            self._parts.feed.takes_ahead,
+            self._while_paused,
+            self._ledger.limit if self._prepared.model.has_epochs else lambda: 0,
         )
 
     def _has_ended(self) -> bool:
@@ -146,7 +151,7 @@ class Attempt:
         """Waits for a checkpoint, for which all steps before it must be made; returns False if the loop must end."""
         session = self.session
         assert session is not None, "the loop runs in it"
-        if is_first:
+        if is_first and not self._step.lockstep:
             self._parts.rounds.pause(session)
         self._parts.saves.while_paused(session, is_first)
         return not self.should_stop()

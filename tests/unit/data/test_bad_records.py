@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import pytest
 
@@ -48,3 +49,12 @@ def test_the_first_are_shown_and_then_only_powers_of_ten(caplog: pytest.LogCaptu
     assert described == [*range(1, SHOWN + 1), 10, 100]
     assert caplog.messages[0] == "line 1; the line is skipped"
     assert caplog.messages[-1] == "100 malformed lines are skipped so far, the last: line 100"
+
+
+def test_a_pickled_counter_begins_at_zero_with_the_same_limit():
+    bad = BadRecords("line", limit=1)
+    assert bad.add((0, 1), lambda: "line 1") is None
+    there = pickle.loads(pickle.dumps(bad))
+    assert (there.count, there.limit, (0, 1) in there) == (0, 1, False)
+    assert there.add((0, 1), lambda: "line 1") is None
+    assert "malformed line number 2" in there.add((0, 2), lambda: "line 2")

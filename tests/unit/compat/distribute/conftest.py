@@ -11,7 +11,6 @@ import pytest
 
 from ps_train.compat.distribute import strategy
 from ps_train.compat.distribute.replaced import Replaced
-from ps_train.modeling.keras.tracing import tracing
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +29,7 @@ def fits(monkeypatch) -> list[dict[str, Any]]:
 
     def fit(model, x=None, y=None, *, epochs=1, verbose="auto", callbacks=None, **rest):
         calls.append({"model": model, "epochs": epochs, **rest})
-        with tracing():
-            return model.fit(x, y, epochs=epochs, verbose=verbose, callbacks=callbacks)
+        return model.fit(x, y, epochs=epochs, verbose=verbose, callbacks=callbacks)
 
     module = types.ModuleType("ps_train.compat.keras.fit")
     module.fit = fit

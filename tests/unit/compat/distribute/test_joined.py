@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, ModelError
-from ps_train.compat.distribute.joined import ask, asked_directory, join
+from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
 from ps_train.compat.distribute.server import Server
 from ps_train.compat.scripts import coordinated
 from ps_train.config.job import Task
@@ -21,9 +21,9 @@ SPEC = tf.train.ClusterSpec({"chief": ["a:1"], "worker": ["b:1", "d:1"], "ps": [
 @pytest.fixture
 def environ(monkeypatch):
     """The environment of the tasks of a launcher."""
-    with coordinated.asked_in({}) as found:
+    with coordinated.asked_in({}, asks_workers=True) as found:
         monkeypatch.setenv(coordinated.DIRECTORY_VARIABLE, asked := found[coordinated.DIRECTORY_VARIABLE])
-        assert asked_directory() == asked
+        assert asked_directory() == directory_of_workers() == asked
         yield found
     assert not os.path.exists(asked)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import keras
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, ModelError, ps_train_error
+from ps_train.compat.distribute import joined
 from ps_train.compat.distribute.strategy import ParameterServerStrategy
+from ps_train.compat.scripts import coordinated
 from ps_train.modeling.keras.tracing import tracing
 
 X = np.random.RandomState(0).rand(32, 4).astype("f")
@@ -162,3 +165,62 @@ def test_a_loop_of_its_own_is_refused_with_several_workers():
     assert isinstance(ps_train_error(caught.value), ModelError)  # within AutoGraph's own
     plain = compiled(functional())
     plain.fit(X, Y, verbose=0)  # without a strategy
+
+
+@pytest.fixture
+def in_task(monkeypatch):
+    """Makes this process a task of a launcher's cluster; returns the directory in which the chief asks."""
+    with coordinated.asked_in({}, asks_workers=False) as environ:
+
+        def call(job, index=0):
+            monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": {"type": job, "index": index}}))
+            monkeypatch.setenv(coordinated.DIRECTORY_VARIABLE, environ[coordinated.DIRECTORY_VARIABLE])
+            return pathlib.Path(environ[coordinated.DIRECTORY_VARIABLE])
+
+        yield call
+
+
+def fit_in(strategy, **options):
+    with strategy.scope():
+        model = compiled(functional())
+    return model.fit(X, Y, **options)
+
+
+def test_the_chief_asks_at_each_fit_and_workers_do_not(fits, in_task):
+    directory = in_task("worker")
+    fit_in(ParameterServerStrategy(update="sync"))
+    assert [*directory.glob("fit-*")] == []
+    in_task("chief")
+    strategy = ParameterServerStrategy(update="sync")
+    for _ in range(2):
+        fit_in(strategy)
+    assert [json.loads(path.read_text()) for path in sorted(directory.glob("fit-*"))] == [["--update=sync"]] * 2
+    assert len(fits) == 3
+
+
+def test_a_ps_serves_in_every_fit_and_ends(fits, in_task, monkeypatch):
+    directory, served = in_task("ps"), []
+    monkeypatch.setattr(joined.ps, "run", lambda job, task, console: served.append((job.update, str(task))) or 0)
+    for _ in range(2):
+        joined.ask(str(directory), ["--update=sync"])
+    (directory / "end").touch()
+    with pytest.raises(SystemExit) as caught:
+        fit_in(ParameterServerStrategy(update="sync"))
+    assert caught.value.code == 0 and served == [("sync", "ps:0")] * 2 and fits == []
+
+
+def test_in_a_launchers_task_each_epoch_has_one_line(fits, in_task, capsys):
+    in_task("chief")
+    fit_in(ParameterServerStrategy(), epochs=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and lines[0] == "Epoch 1/2"
+    fit_in(ParameterServerStrategy(), verbose=0)
+    assert capsys.readouterr().out == ""
+
+
+def test_replicas_of_a_fit_are_one(fits):
+    strategy, seen = ParameterServerStrategy(num_workers=3), []
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append(strategy.num_replicas_in_sync))
+    with strategy.scope():
+        compiled(functional()).fit(X, Y, verbose=0, callbacks=[callback])
+    assert seen == [1] and strategy.num_replicas_in_sync == 3

@@ -182,6 +182,8 @@ def both(make_callbacks, epochs, validation=VALIDATION, burst=3, optimizer=adam)
     expected = fitted(right, theirs, epochs, validation)
     history, job = run(model, ours, epochs, burst, validation=validation)
     assert_same(history, expected, model, right)
+    for one, other in zip(model.variables, job.engine.variables, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=one.path)
     return theirs, ours, job, model
 
 
@@ -209,7 +211,7 @@ def test_all_of_keras_callbacks_do_what_they_do_in_fit(tmp_path):
             keras.callbacks.TensorBoard(str(folder / "events"), histogram_freq=2),
         ]
 
-    theirs, ours, *_ = both(callbacks, 10)
+    theirs, ours, *_ = both(callbacks, 7)
     assert ours[0].seen == theirs[0].seen
     best = [keras.models.load_model(tmp_path / name / "best.keras") for name in ("fit", "job")]
     for one, other in zip(*(model.variables + model.optimizer.variables for model in best), strict=True):
@@ -367,6 +369,26 @@ def test_a_job_whose_steps_are_all_made_only_gets_its_values():
         np.testing.assert_array_equal(one, other)
 
 
+def test_iterations_are_counted_where_nothing_is_pulled(tmp_path):
+    model, seen = compiled(), []
+    events = keras.callbacks.TensorBoard(str(tmp_path), write_steps_per_second=True)
+    log_metrics = events.on_epoch_end
+    events.on_epoch_end = lambda *args: (seen.append(int(model.optimizer.iterations)), log_metrics(*args))
+    _, job = run(model, [events], 2)
+    assert seen == [STEPS, 2 * STEPS]
+    assert (job.count("pull"), job.count("pull slots")) == (0, 1)
+
+
+def test_steps_that_are_made_again_after_a_recovery_are_heard_of_once():
+    model, callback = compiled(), StopsAt(-1, -1)
+    driver = EpochDriver(model, [callback], epochs=1, steps_per_epoch=STEPS, verbose=0)
+    driver.begin()
+    driver.attach(Job(model, compiled(role="engine")))
+    assert [driver.steps_made(step) for step in (3, 1, 3, 4)] == [False] * 4
+    assert driver.end_epoch(4)
+    assert [batch for _, batch, _ in callback.batches] == [0, 1, 2, 3]
+
+
 def test_nothing_is_pulled_for_callbacks_that_read_logs():
     callbacks = [keras.callbacks.CSVLogger("/dev/null"), keras.callbacks.ReduceLROnPlateau("loss", patience=1)]
     _, job = run(compiled(), callbacks, 4)
@@ -416,6 +438,20 @@ def test_a_checkpoint_every_few_batches_has_the_weights_of_its_burst(tmp_path):
     assert job.count("pull slots") == 3  # at the begin, for the checkpoint, at the end
 
 
+class WarmsUp(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.optimizer.learning_rate = float(self.model.optimizer.learning_rate) * 0.9
+
+
+def test_a_rate_that_changes_with_each_batch_holds_from_the_next_burst_on():
+    *_, job, _ = both(lambda _: [WarmsUp()], 2, burst=1)
+    assert len([call for call in job.calls if call.startswith("rate")]) == 1 + 2 * STEPS
+    _, job = run(compiled(), [WarmsUp()], 2, burst=4)
+    assert [call for call in job.calls if call.startswith("rate")] == [
+        f"rate {0.05 * 0.9**made:.6f}" for made in (0, STEPS, 2 * STEPS)
+    ]
+
+
 class WritesInBatches(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.model.set_weights([0 * weight for weight in self.model.get_weights()])
@@ -450,6 +486,32 @@ def test_the_bar_is_that_of_keras(capsys):
     assert "val_mae:" in shown
     run(compiled(), [], 2, verbose=0, validation=VALIDATION)
     assert capsys.readouterr().out == ""
+
+
+def test_logs_of_an_own_train_step_are_those_of_its_newest_step():
+    found = iter(range(100))
+    for logs, names in (({"own": 1.0}, ["own"]), ({"loss": 0, "mae": 0}, ["loss", "mae"])):
+        history, _ = run(compiled(), [], 2, step_logs=lambda logs=logs: {name: next(found) for name in logs})
+        assert sorted(history.history) == names
+    assert history.history["loss"][0] != int(history.history["loss"][0])  # of the metrics
+
+
+def test_a_list_of_the_user_is_taken_as_it_is():
+    model, own = compiled(), StopsAt(-1, -1)
+    given = keras.callbacks.CallbackList([own], add_history=True, model=model, epochs=2, steps=STEPS, verbose=0)
+    history, _ = run(model, given, 2)
+    assert len(own.batches) == 2 * STEPS
+    assert history.epoch == [0, 1]
+    assert run(model, keras.callbacks.CallbackList(), 1)[0] is not None
+
+
+@pytest.mark.parametrize("steps", [None, 1])
+def test_validation_data_may_be_a_dataset(steps):
+    data = tf.data.Dataset.from_tensor_slices((VX, VY)).batch(BATCH)
+    right, model = compiled(role="fit"), compiled()
+    expected = right.fit(X, Y, BATCH, 2, 0, shuffle=False, validation_data=data, validation_steps=steps)
+    history, _ = run(model, [], 2, validation=Validation(data, batch_size=BATCH, steps=steps))
+    assert_same(history, expected, model, right)
 
 
 def test_an_error_in_a_callback_goes_through_unchanged():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
 import pytest
 
-pytest.importorskip("pyarrow")
+from ps_train.data.parquet.arrow import pq
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
 
 
 def test_the_package_is_loaded_late_and_once() -> None:
@@ -22,3 +26,8 @@ def test_the_package_is_loaded_late_and_once() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and "no_such_name" in done.stdout, done.stderr
+
+
+def test_a_late_module_travels_by_its_name() -> None:
+    there = pickle.loads(pickle.dumps(pq))
+    assert there.ParquetFile is pyarrow.parquet.ParquetFile

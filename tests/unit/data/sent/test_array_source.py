@@ -99,7 +99,7 @@ def test_arrays_travel_as_files(tmp_path):
     x = {"text": np.array(["a", "bé\0", ""] * 3, object), "number": np.arange(9.0), "big": np.ones((9, 2000))}
     data = sent_data(x, np.arange(9) % 2, batch_size=4, seed=5)
     data.write(str(tmp_path / "sent"))
-    there = read_in_a_child(str(tmp_path / "sent"), 5, 2, 1)
+    (there,) = read_in_a_child([tmp_path / "sent"], 5, 2, 1)
     for (ours, _), (theirs, _) in zip(read(data, 5, 2, 1), there, strict=True):
         assert same(ours, theirs)
     again = SentData.read(str(tmp_path / "sent"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -130,7 +132,7 @@ def test_datasets_travel(tmp_path):
         assert all(same(one[0], other[0]) for one, other in zip(read(again, 3), read(data, 3), strict=True))
         assert again.steps_per_epoch == data.steps_per_epoch
         tf.nest.assert_same_structure(again.first_batch(), data.first_batch())
-    found = read_in_a_child(str(tmp_path / "shuffled"), 5, 2, 1)
+    (found,) = read_in_a_child([tmp_path / "shuffled"], 5, 2, 1)
     data = sent_data(sets()["shuffled"], seed=9)
     assert all(same(one[0], other[0]) for one, other in zip(found, read(data, 5, 2, 1), strict=True))
 
@@ -146,6 +148,8 @@ def test_a_dataset_that_calls_python_is_read_in_its_own_process_alone(tmp_path, 
         "from_generator": Dataset.from_generator(lambda: range(1, 7), output_signature=tf.TensorSpec([], tf.int64)),
     }[kind].batch(4)
     data = sent_data(dataset)
+    del dataset
+    gc.collect()
     assert [batch.tolist() for batch, _ in read(data, 3)] == [[1, 2, 3, 4], [5, 6], [1, 2, 3, 4]]
     assert [batch.tolist() for batch, _ in read(data, 2, 2, 1)] == [[3, 4], [6]]
     with pytest.raises(DataError, match="a function without arguments that returns the dataset"):
@@ -167,6 +171,18 @@ def test_elements_may_have_none():
     with tf.Graph().as_default():
         (numbers, none), _ = tf.compat.v1.data.make_one_shot_iterator(data.batches(2, 0, False)).get_next()
     assert (numbers.shape.rank, none, data.element_spec[1]) == (1, None, None)
+
+
+def test_large_arrays_of_a_dataset_are_files_and_not_constants_of_graphs(tmp_path):
+    x = np.random.default_rng(0).normal(size=(3000, 100)).astype(np.float32)
+    data = sent_data(Dataset.from_tensor_slices((x, np.arange(3000))).batch(1000))
+    data.write(str(tmp_path))
+    for found in (data, SentData.read(str(tmp_path))):
+        with tf.Graph().as_default() as graph:
+            found.batches(1, 0, False)
+            assert graph.as_graph_def().ByteSize() < 100_000
+        assert np.array_equal(np.concatenate([batch[0] for batch, _ in read(found, 3)]), x)
+    assert (tmp_path / "dataset.graph").stat().st_size < 100_000
 
 
 def test_sizes_of_batches_may_vary():

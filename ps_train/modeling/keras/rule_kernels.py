@@ -1,0 +1,109 @@
+"""Kernels of TensorFlow that stand in for rules on whole variables, where they compute the same and faster.
+
+    kernel = kernel_for(optimizer, rule)        # None: the rule's own operations are used
+    done = kernel.apply(variable, momentum, gradient, rate)
+
+A rule reads and writes the variable once for each of its operations; a kernel does all of them in one pass.  The
+candidates come from the optimizer's public arguments, and a trial with random values decides.  It is enough, because
+only rules that add and multiply are tried: two such rules that agree there are the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+if TYPE_CHECKING:
+    from ps_train.modeling.keras.update_rules import Rule
+
+_TOLERANCE = 1e-6
+"""Relative to the largest value of a variable or slot."""
+
+_SUMS_AND_PRODUCTS = {"Placeholder", "Const", "Cast", "AddV2", "Sub", "Mul", "Neg"}
+
+_ROWS, _UPDATES, _RATE = 12, 4, 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A kernel with its numbers.
+
+    Adam's kernel is none of them: it computes 1 - beta_2 in float32, so its second moment differs by 5e-5 from Keras's.
+
+    Attributes:
+      has_momentum: the variable has a slot `momentum`.
+      momentum: factor of the slot.
+      nesterov: the momentum is Nesterov's.
+    """
+
+    has_momentum: bool
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def apply(self, variable: Any, momentum: Any, gradient: tf.Tensor, rate: tf.Tensor) -> tf.Operation:
+        """Updates a variable and its slot, which is None if there is none."""
+        rate = tf.cast(rate, gradient.dtype)
+        if momentum is None:
+            return tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
+        return tf.raw_ops.ResourceApplyKerasMomentum(
+            var=variable.handle,
+            accum=momentum.handle,
+            lr=rate,
+            grad=gradient,
+            momentum=tf.cast(self.momentum, gradient.dtype),
+            use_nesterov=self.nesterov,
+        )
+
+
+def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:
+    """Returns a kernel that computes the same as a rule of a Keras optimizer; None if none is known."""
+    momentum = getattr(optimizer, "momentum", None)
+    candidates = {
+        (): Kernel(False),
+        ("momentum",): Kernel(True, float(momentum or 0.0), bool(getattr(optimizer, "nesterov", False))),
+    }
+    operations = {node.op for node in v1.GraphDef.FromString(rule.graph).node}
+    if not operations <= _SUMS_AND_PRODUCTS or "iterations" in rule.inputs:
+        return None
+    kernel = candidates.get(tuple(slot.name for slot in rule.slots))
+    return kernel if kernel and _is_equal(kernel, rule) else None
+
+
+def _is_equal(kernel: Kernel, rule: Rule) -> bool:
+    """Tells by some updates of random values whether a kernel computes the same as a rule."""
+    random = np.random.RandomState(2)
+    shape = [_ROWS, *rule.shape[1:]] if rule.shape else []
+    with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
+        gradient, iterations = v1.placeholder(tf.float32, shape), v1.placeholder(tf.int64, [])
+        rate, start = tf.constant(_RATE), random.randn(*shape)
+        slots = {slot.name: np.resize(slot.value, shape) for slot in rule.slots}
+        own, new = ({name: _variable(value) for name, value in {"": start, **slots}.items()} for _ in range(2))
+        given = {"variable": own[""], **{f"slot_{index}": own[slot.name] for index, slot in enumerate(rule.slots)}}
+        inputs = {name: one.read_value() for name, one in given.items()}
+        try:
+            found = rule.compute({"gradient": gradient, "rate": rate, "iterations": iterations, **inputs})
+        except ValueError:  # it has the variable's shape as a constant, or another dtype
+            return False
+        with tf.control_dependencies(list(found.values())):
+            by_rule = [given[name].assign(value, read_value=False) for name, value in found.items()]
+        by_kernel = kernel.apply(new[""], new.get("momentum"), gradient, rate)
+        session.run(v1.global_variables_initializer())
+        for update in range(_UPDATES):
+            feeds = {gradient: random.randn(*shape) * 3.0**update, iterations: update}
+            try:
+                session.run([by_rule, by_kernel], feeds)
+            except tf.errors.InvalidArgumentError:
+                return False
+        values, right = session.run([new, own])
+    return all(
+        np.allclose(values[name], value, rtol=0, atol=_TOLERANCE * np.abs(value).max(initial=0.0))
+        for name, value in right.items()
+    )
+
+
+def _variable(value: Any) -> Any:
+    return v1.Variable(np.asarray(value, np.float32), use_resource=True)
