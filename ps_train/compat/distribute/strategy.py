@@ -30,9 +30,10 @@ from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
-from ps_train.modeling.keras.tracing import check_keras, is_tracing, tracing
+from ps_train.modeling.keras.tracing import check_keras, is_tracing
 
 _HERE = "ParameterServerStrategy()"
 _VERBOSE = 5
@@ -71,6 +72,10 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
     def num_replicas_in_sync(self) -> int:
         """The number of workers; 1 while a worker's step is traced."""
         return 1 if is_tracing() else self.num_workers
+
+    def scope(self) -> Scope:
+        """Returns a context in which models are made; a `fit` leaves it while it trains."""
+        return Scope(super().scope)
 
     def before_fit(self) -> None:
         """Serves in every `fit` of the chief and ends the process, in a ps whose launcher tells when that is over.
@@ -155,7 +160,7 @@ def redirect_fit() -> None:
         token = _models_in_fit.set(models | {id(self)})
         try:
             strategy.before_fit()
-            with tracing():  # also in callbacks: their losses are those of one process
+            with outside_scopes():
                 return _fit()(self, *args, **kwargs, **strategy.flags)
         finally:
             _models_in_fit.reset(token)

@@ -218,9 +218,12 @@ def test_in_a_launchers_task_each_epoch_has_one_line(fits, in_task, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_replicas_of_a_fit_are_one(fits):
+def test_a_fit_in_a_scope_trains_outside_of_it(fits):
     strategy, seen = ParameterServerStrategy(num_workers=3), []
-    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append(strategy.num_replicas_in_sync))
-    with strategy.scope():
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: seen.append((tf.distribute.has_strategy(), strategy.num_replicas_in_sync))
+    )
+    with strategy.scope(), strategy.scope() as inner:
         compiled(functional()).fit(X, Y, verbose=0, callbacks=[callback])
-    assert seen == [1] and strategy.num_replicas_in_sync == 3
+        assert tf.distribute.get_strategy() is strategy is inner
+    assert seen == [(False, 1)] and not tf.distribute.has_strategy()
