@@ -19,6 +19,7 @@ _STAND_INS = pathlib.Path(__file__).parent / "stand_ins"
 _WORKERS = ("--num_ps=0", "--num_workers=2")
 _ONE_PS = ("--num_ps=1", "--num_workers=2")
 _SERVED = ("--num_ps=1", "--num_workers=2", "--chief")
+_ONE_WORKER = ("--num_ps=0", "--num_workers=1")
 _ALONE: tuple[str, ...] = ()
 """One process: the program names its cluster itself."""
 
@@ -88,6 +89,57 @@ def _without_spark(copy: pathlib.Path, folder: pathlib.Path) -> None:
     )
 
 
+def _edited(path: str, *edits: tuple[str, str]) -> Prepare:
+    """Returns a step that replaces text of a program, as README says."""
+
+    def prepare(copy: pathlib.Path, folder: pathlib.Path) -> None:
+        text = (copy / path).read_text()
+        for old, new in edits:
+            assert old in text, f"{path} has no {old!r}"
+            text = text.replace(old, new)
+        (copy / path).write_text(text)
+
+    return prepare
+
+
+def _cell(notebook: str, script: str, *edits: tuple[str, str]) -> Prepare:
+    """Returns a step that writes what a notebook's cell writes, beside the notebook, and edits it."""
+
+    def prepare(copy: pathlib.Path, folder: pathlib.Path) -> None:
+        target = (copy / notebook).parent / script
+        target.parent.mkdir(parents=True, exist_ok=True)
+        notebooks.written_by(copy / notebook, (copy / notebook).parent)
+        _edited(str(target.relative_to(copy)), *edits)(copy, folder)
+
+    return prepare
+
+
+def _moved(folder: str, into: str, *names: str) -> Prepare:
+    """Returns a step that moves files into a folder of their own."""
+
+    def prepare(copy: pathlib.Path, data: pathlib.Path) -> None:
+        (copy / folder / into).mkdir()
+        for name in names:
+            (copy / folder / name).rename(copy / folder / into / name)
+
+    return prepare
+
+
+def _houses(copy: pathlib.Path, folder: pathlib.Path) -> None:
+    made_data.houses(folder)
+
+
+def _distributor(copy: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes a module that calls the program's function in each task, as Spark's tasks do."""
+    (copy / "spark/spark-tensorflow-distributor/examples/simple/spark_tensorflow_distributor.py").write_text(
+        "class MirroredStrategyRunner:\n"
+        "    def __init__(self, num_slots):\n"
+        "        pass\n"
+        "    def run(self, function):\n"
+        "        return function()\n"
+    )
+
+
 _DOCS = "site/en/tutorials/distribute"
 _AZURE = "jobs/single-step/tensorflow/mnist-distributed/src"
 _CLOUD = "src/python/tensorflow_cloud/core/tests/testdata"
@@ -95,6 +147,8 @@ _SERVERS = "tensorflow/parameter-server-training"
 _LABS = (
     "Course 2 - Custom Training loops, Gradients and Distributed Training/Week 4 - Distribution Strategy/C2_W4_Lab_"
 )
+_CUSTOM = "notebooks/community/gapic/custom"
+_STAGE = "notebooks/community/ml_ops/stage2"
 _EPOCHS = r"Epoch 3/3[\s\S]*accuracy"
 
 PROGRAMS = [
@@ -112,7 +166,7 @@ PROGRAMS = [
         cluster=_ALONE,
         needs=("portpicker",),
     ),
-    _program("tensorflow/docs", f"{_DOCS}/keras.py", _and(_pictures(), _notebook(f"{_DOCS}/keras.ipynb")),
+    _program("tensorflow/docs", f"{_DOCS}/distributed_keras.py", _and(_pictures(train=800), _notebook(f"{_DOCS}/keras.ipynb", script="distributed_keras.py")),
              end=r"Eval loss: .*Eval Accuracy: (0\.[89]|1\.)"),
     _program(
         "kubeflow/tf-operator",
@@ -145,7 +199,7 @@ PROGRAMS = [
              cluster=_ONE_PS),
     _program("tensorflow/cloud", f"{_CLOUD}/save_and_load.py", _pictures(), "--path={model}",
              end=r"Restored model, accuracy", cluster=_ONE_PS),
-    _program("cerndb/tf-spawner", "examples/mnist.py", _pictures(train=60000, test=10000), end="Finished training",
+    _program("cerndb/tf-spawner", "examples/mnist.py", _pictures(train=60000, test=10000), end="Now computing validation",
              environment={"TOT_WORKERS": "2", "WORKER_NUMBER": "0"}),
     _program("https-deeplearning-ai/tensorflow-3-public", f"{_LABS}1.py",
              _and(_pictures(), _notebook(f"{_LABS}1_basic-mirrored-strategy.ipynb", script="C2_W4_Lab_1.py")),
@@ -156,4 +210,65 @@ PROGRAMS = [
              "community-content/tf_keras_image_classification_distributed_multi_worker_with_vertex_sdk/trainer/task.py",
              _pictures(), "--epochs=3", "--model-dir={model}/saved", "--tensorboard-log-dir={model}/logs",
              "--checkpoint-dir={model}/checkpoints", end=_EPOCHS),
+    _program("tensorflow/docs", f"{_DOCS}/custom_training.py",
+             _and(_pictures("fashion_mnist", 800, 200), _notebook(f"{_DOCS}/custom_training.ipynb")),
+             end=r"Accuracy after restoring the saved model", cluster=_ALONE),
+    _program("tensorflow/docs", f"{_DOCS}/ctl/main.py",
+             _and(_pictures(), _cell(f"{_DOCS}/multi_worker_with_ctl.ipynb", "main.py"), _moved(f"{_DOCS}", "ctl", "main.py", "mnist.py")),
+             end=r"Epoch: 2, accuracy", cluster=_ONE_WORKER),
+    _program("tensorflow/docs", f"{_DOCS}/save_and_load.py",
+             _and(_pictures(train=800), _notebook(f"{_DOCS}/save_and_load.ipynb", end="import tensorflow_hub")),
+             end=r"Epoch 2/2", cluster=_ONE_PS),
+    _program("keras-team/keras", "integration_tests/tf_distribute_training_test.py", end="History:", cluster=_ONE_PS),
+    _program("google-deepmind/xmanager", "examples/cifar10_tensorflow/cifar10.py", _pictures("cifar10", 640, 200),
+             "--epochs=2", end=r"Epoch 2/2", cluster=_ONE_PS),
+    _program("google-deepmind/xmanager", "examples/cifar10_tensorflow_k8s_multiworker/cifar10.py",
+             _pictures("cifar10", 640, 200), "--epochs=2", end=r"Epoch 2/2"),
+    _program("google-deepmind/xmanager", "examples/cifar10_tensorflow_k8s_ps/cifar10.py",
+             _and(_pictures("cifar10", 640, 200), _edited("examples/cifar10_tensorflow_k8s_ps/cifar10.py", ("=1500", "=50"))),
+             "--epochs=2", end=r"Epoch 2/2", cluster=_SERVED),
+    _program("tensorflow/cloud", f"{_CLOUD}/mnist_example_using_ctl.py", _pictures("fashion_mnist", 800, 200),
+             end="Epoch 2, Loss", cluster=_ALONE),
+    _program("https-deeplearning-ai/tensorflow-3-public", f"{_LABS}2.py",
+             _and(_pictures("fashion_mnist", 800, 200), _notebook(f"{_LABS}2_multi-GPU-mirrored-strategy.ipynb", script="C2_W4_Lab_2.py")),
+             end="Epoch 10, Loss", cluster=_ALONE),
+    _program("ageron/handson-ml3", "my_vertex_ai_trial.py",
+             _and(_pictures(train=6000), _cell("19_training_and_deploying_at_scale.ipynb", "my_vertex_ai_trial.py")),
+             end=r"Epoch 10/10", cluster=_ONE_PS, needs=("hypertune",),
+             environment={"AIP_MODEL_DIR": "{model}/saved", "AIP_TENSORBOARD_LOG_DIR": "{model}/logs", "AIP_CHECKPOINT_DIR": "{model}/ckpt"}),
+    _program("ageron/handson-ml3", "my_mnist_multiworker_task.py",
+             _and(_pictures(train=5200), _cell("19_training_and_deploying_at_scale.ipynb", "my_mnist_multiworker_task.py")),
+             end=r"Epoch 10/10"),
+    _program("ageron/handson-ml2", "my_mnist_multiworker_task.py",
+             _and(_pictures(train=5200), _cell("19_training_and_deploying_at_scale.ipynb", "my_mnist_multiworker_task.py")),
+             end=r"Epoch 10/10"),
+    _program("GoogleCloudPlatform/vertex-ai-samples", f"{_CUSTOM}/custom/trainer/task.py",
+             _and(_pictures("cifar10", 640, 200), _cell(f"{_CUSTOM}/showcase_custom_image_classification_online.ipynb", "custom/trainer/task.py")),
+             "--distribute=multi", "--epochs=2", "--steps=20", "--model-dir={model}/saved", end=r"Epoch 2/2"),
+    _program("GoogleCloudPlatform/vertex-ai-samples", f"{_STAGE}/custom/trainer/task.py",
+             _and(_houses, _cell(f"{_STAGE}/get_started_vertex_distributed_training.ipynb", "custom/trainer/task.py", ("np.float)", "float)"))),
+             "--distribute=multiworker", "--epochs=3", "--model-dir={model}/saved", "--param-file={model}/param.txt", end=r"Epoch 3/3"),
+    _program("GoogleCloudPlatform/vertex-ai-samples", "notebooks/community/hyperparameter_tuning/trainer/task.py",
+             _and(_pictures("horses_or_humans", 256, 64), _cell("notebooks/community/hyperparameter_tuning/distributed-hyperparameter-tuning.ipynb", "trainer/task.py")),
+             "--learning_rate=0.01", "--momentum=0.5", "--units=64", "--epochs=2", end=r"Epoch 2/2", cluster=_ONE_PS, needs=("hypertune",)),
+    _program("snowkylin/tensorflow-handbook", "source/_static/code/zh/distributed/multi_gpu.py", _pictures("cats_vs_dogs", 128, 32),
+             end=r"Epoch 5/5", cluster=_ONE_PS),
+    _program("lambdal/TensorFlow2-tutorial", "05-distributed-training/worker.py",
+             _and(_pictures("cifar10", 512, 256), _edited("05-distributed-training/worker.py", ("NUM_EPOCHS = 60", "NUM_EPOCHS = 2"))),
+             end=r"Epoch 2/2"),
+    _program("lambdal/TensorFlow2-tutorial", "01-basic-image-classification/resnet_cifar.py",
+             _and(_pictures("cifar10", 512, 256), _edited("01-basic-image-classification/resnet_cifar.py", ("NUM_EPOCHS = 60", "NUM_EPOCHS = 2"))),
+             end=r"Epoch 2/2", cluster=_ONE_PS),
+    _program("tensorflow/ecosystem", "spark/spark-tensorflow-distributor/examples/simple/example.py", _and(_pictures(), _distributor), end=_EPOCHS),
+    _program("nakamasato/ml-training", f"{_SERVERS}/distributed_sample.py", cluster=_ALONE, needs=("portpicker",)),
+    _program("nakamasato/ml-training", f"{_SERVERS}/train_with_custom_training_loop.py", cluster=_ALONE, needs=("portpicker",)),
+    _program("nakamasato/ml-training", f"{_SERVERS}/coordinator.py", cluster=_ALONE, needs=("portpicker",)),
+    _program("tensorflow/docs", "site/en/guide/migrate/multi_worker_cpu_gpu_training.py",
+             _notebook("site/en/guide/migrate/multi_worker_cpu_gpu_training.ipynb"), end="Epoch 5/5", cluster=_ALONE, needs=("portpicker",)),
+    _program("tensorflow/docs", "site/en/guide/migrate/mirrored_strategy.py",
+             _notebook("site/en/guide/migrate/mirrored_strategy.ipynb"), end="loss", cluster=_ALONE),
+    _program("tensorflow/docs", "site/en/guide/distributed_training.py",
+             _notebook("site/en/guide/distributed_training.ipynb"), end="loss", cluster=_ALONE),
+    _program("tensorflow/docs", f"{_DOCS}/input.py", _notebook(f"{_DOCS}/input.ipynb"), end="Loss is", cluster=_ALONE),
+    _program("tensorflow/recommenders", "docs/examples/diststrat_retrieval.py", _notebook("docs/examples/diststrat_retrieval.ipynb"), needs=("tensorflow_recommenders",), cluster=_ONE_PS),
 ]

@@ -192,3 +192,13 @@ def pictures(name: str, train: int, test: int, copy: pathlib.Path, folder: pathl
         found[f"x_{part}"] = (large * 255).astype(np.uint8)[chosen]
         found[f"y_{part}"] = (labels if is_grey else labels[:, None]).astype(np.uint8)[chosen]
     np.savez(folder / f"{name}.npz", **found)
+
+
+def houses(folder: pathlib.Path) -> None:
+    """Writes `boston_housing.npz` in the format of Keras: 13 features of each house, and its price."""
+    import numpy as np
+
+    drawn = np.random.default_rng(1)
+    found = {f"x_{part}": drawn.uniform(1, 100, (count, 13)) for part, count in (("train", 404), ("test", 102))}
+    prices = {f"y_{part}": found[f"x_{part}"].mean(axis=1) for part in ("train", "test")}
+    np.savez(folder / "boston_housing.npz", **found, **prices)

@@ -9,7 +9,8 @@ import importlib.machinery
 import os
 import sys
 
-_SETS = {f"keras.src.datasets.{name}": name for name in ("mnist", "fashion_mnist", "cifar10", "cifar100", "imdb")}
+_NAMES = ("boston_housing", "cifar10", "fashion_mnist", "mnist")
+_SETS = {f"keras.src.datasets.{name}": name for name in _NAMES}
 
 
 class _Finder(importlib.abc.MetaPathFinder):
