@@ -1,7 +1,7 @@
 """Programs taken out of notebooks, as scripts that `python` runs.
 
-    script_of(copy / "keras.ipynb", copy / "keras.py")
-    written_by(copy / "multi_worker_with_keras.ipynb", copy)        # the files of its cells with %%writefile
+script_of(copy / "keras.ipynb", copy / "keras.py")
+written_by(copy / "multi_worker_with_keras.ipynb", copy)        # the files of its cells with %%writefile
 """
 
 from __future__ import annotations
