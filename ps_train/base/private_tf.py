@@ -247,9 +247,9 @@ def variable_once(optimizer: Any, name: str, graph: Any) -> Any:
 def updates_of(optimizer: Any) -> Any:
     """Returns the variable with the number of calls of a Keras optimizer's `apply`.
 
-    Public `iterations` is the number of real updates where the optimizer accumulates gradients.
+    Public `iterations` is the number of real updates where the optimizer accumulates gradients, and no variable then.
     """
-    return optimizer._iterations
+    return getattr(optimizer, "inner_optimizer", optimizer)._iterations
 
 
 def function_graph(definition: Any) -> Any:

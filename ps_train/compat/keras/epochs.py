@@ -168,6 +168,11 @@ class EpochDriver:
         """True if no epoch is left."""
         return self._epoch >= self._epochs
 
+    @property
+    def hears_batches(self) -> bool:
+        """True if a callback hears of batches; known after `begin`."""
+        return any(hears_batches(callback) for callback in self._all)
+
     def begin(self) -> int:
         """Calls `on_train_begin`, and returns the first epoch; the ps must get the model's values afterwards."""
         self._callbacks = self._list_of(self._given)
@@ -213,7 +218,7 @@ class EpochDriver:
         self._to_step(step)
         if step == self._epoch_start:
             return False  # Keras, too, makes at least one step of an epoch
-        if step > self._heard and any(hears_batches(callback) for callback in self._all):
+        if step > self._heard and self.hears_batches:
             logs = self._metrics()
             self._pull_within_epoch()
             self._hear(logs)

@@ -257,6 +257,10 @@ class _Listener:
         self._cluster.new_epoch()
         self._driver.attach(self._cluster, step)
 
+    def hears_steps(self) -> bool:
+        """Returns True if a callback hears of batches."""
+        return self._driver.hears_batches
+
     def steps_made(self, step: int) -> bool:
         """Tells the batches."""
         return self._driver.steps_made(step)

@@ -64,19 +64,22 @@ class PlacedStep:
         begun: list[tf.Operation] = []
         used = zip(self._step.variables, self._step.graph.uses, strict=True)
         given = [self._given(one, use, begun) for one, use in used if use is not None]
-        sums = [(one, variable) for one, variable in zip(self._step.variables, given, strict=True) if one.role == SUM]
         self._tables = {
             one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
         }
         with tf.control_dependencies(begun):
             ready = tf.no_op()
-        (loss, *gradients), effects = self._step.graph.place(arguments, given, "keras", ready)
+        (loss, *gradients), effects, assigned = self._step.graph.place(arguments, given, "keras", ready)
         for effect in effects:
             v1.add_to_collection(_KEYS.UPDATE_OPS, effect)
         if self._sums:
             with tf.control_dependencies([*effects, loss]):
-                added = [variable.read_value() - one.value for one, variable in sums]
-            v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in added], 0))
+                parts = [
+                    (variable.read_value() if value is None else value) - one.value
+                    for one, variable, value in zip(self._step.variables, given, assigned, strict=True)
+                    if one.role == SUM
+                ]
+            v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in parts], 0))
         self._gradients = self._by_name(gradients)
         return loss
 
@@ -97,6 +100,8 @@ class PlacedStep:
 
     def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation]) -> Any:
         """Returns a variable, or what takes its place; adds to `begun` what must run before it is used."""
+        if one.role == SUM and use.by_value:
+            return tf.constant(one.value)
         if one.role == SUM:
             sums = _own(f"ps_train_sum/{one.key}", one.value)
             begun.append(sums.assign(one.value, read_value=False))

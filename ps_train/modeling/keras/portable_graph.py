@@ -21,6 +21,9 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import COLOCATION, add_control_inputs
 
 _READ, _GATHER, _SHAPE = "ReadVariableOp", "ResourceGather", "VariableShape"
+_ASSIGNS = {"AssignVariableOp": "Identity", "AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"}
+"""Type of an assignment to that of the operation which computes the assigned value."""
+
 _WRITES = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSlice")
 """Beginnings of the types of operations that change a variable."""
 
@@ -45,7 +48,7 @@ class Use:
     Attributes:
       node: name of the node that stands for its handle.
       shape, dtype: those of the variable.
-      by_value: True if a value may take the variable's place.
+      by_value: True if a value may take the variable's place; what it is assigned is then a value too.
       gathers: the rows that it reads, if it reads nothing else.
       assigned: True if the function changes it.
       adds: True if each change adds something to it that does not depend on it.
@@ -160,7 +163,7 @@ class PortableGraph:
 
     def place(
         self, arguments: Sequence[tf.Tensor], given: Sequence[Any], name: str, ready: tf.Operation
-    ) -> tuple[list[tf.Tensor], list[Any]]:
+    ) -> tuple[list[tf.Tensor], list[Any], list[Any]]:
         """Imports the function into the default graph.
 
         Args:
@@ -170,7 +173,8 @@ class PortableGraph:
           ready: an operation that what reads or changes a variable waits for.
 
         Returns:
-          The results, and the operations of the effects.
+          The results, the operations of the effects, and for each variable that was given as a value and is assigned
+          its last value; None for others.
         """
         nodes = v1.GraphDef.FromString(self.nodes)
         feeds: dict[str, Any] = dict(zip(self.inputs, arguments, strict=True))
@@ -187,8 +191,9 @@ class PortableGraph:
                 feeds[f"{use.node}:0"] = found
             else:
                 feeds[f"{use.node}:0"] = found.handle
-        _give_values(nodes, values)
-        wanted = [*self.outputs, *self.effects]
+        last = _give_values(nodes, values)
+        assigned = [f"{last[use.node]}:0" if use and use.node in last else "" for use in self.uses]
+        wanted = [*self.outputs, *self.effects, *filter(None, assigned)]
         rows = [(use, found) for use, found in zip(self.uses, given, strict=True) if use and isinstance(found, Rows)]
         if rows:
             _leave_out(nodes, {use.node: use for use, _ in rows})
@@ -201,7 +206,9 @@ class PortableGraph:
         for op in ready.graph.get_operations()[first:]:  # an import leaves `tf.control_dependencies` out
             if any(tensor.dtype == tf.resource for tensor in op.inputs):
                 add_control_inputs(op, [ready])
-        return found[: len(self.outputs)], found[len(self.outputs) :]
+        results, effects = found[: len(self.outputs)], found[len(self.outputs) :][: len(self.effects)]
+        values_of = iter(found[len(self.outputs) + len(self.effects) :])
+        return results, effects, [next(values_of) if name else None for name in assigned]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,11 +278,19 @@ def _node_of(name: str) -> str:
     return name.removeprefix("^").partition(":")[0]
 
 
-def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
-    """Makes the nodes read values in the place of variables, whose handles are these nodes."""
+def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> dict[str, str]:
+    """Makes the nodes read values in the place of variables, whose handles are these nodes.
+
+    The nodes are in the order of the program, so an assignment is the value of what is read after it.
+
+    Returns:
+      The node of each variable that is assigned, to its last value.
+    """
     axis = None
+    present: dict[str, str] = {}
     for node in nodes.node:
-        use = values.get(node.input[0].partition(":")[0]) if node.input else None
+        variable = node.input[0].partition(":")[0] if node.input else ""
+        use = values.get(variable)
         if node.name in values:
             node.attr["dtype"].type = tf.as_dtype(values[node.name].dtype).as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(values[node.name].shape).as_proto())
@@ -286,6 +301,10 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             node.op = "Identity"
             node.attr.clear()
             node.attr["T"].type = dtype
+            node.input[0] = present.get(variable, node.input[0])
+        elif node.op in _ASSIGNS:
+            _become_value(node, present.get(variable, variable), use)
+            present[variable] = node.name
         elif node.op == _GATHER:
             indices, dtype = node.attr["Tindices"].type, node.attr["dtype"].type
             node.op = "GatherV2"
@@ -296,6 +315,17 @@ def _give_values(nodes: v1.GraphDef, values: Mapping[str, Use]) -> None:
             node.input.insert(2, axis)
         elif node.op == _SHAPE:
             _become_constant(node, np.array(use.shape, tf.as_dtype(node.attr["out_type"].type).as_numpy_dtype))
+    return present
+
+
+def _become_value(node: v1.NodeDef, before: str, use: Use) -> None:
+    """Makes an assignment the value that it assigns."""
+    kind, value, controls = _ASSIGNS[node.op], node.input[1], [one for one in node.input if one.startswith("^")]
+    node.op = kind
+    del node.input[:]
+    node.input.extend([*([before] if kind != "Identity" else []), value, *controls])
+    node.attr.clear()
+    node.attr["T"].type = tf.as_dtype(use.dtype).as_datatype_enum
 
 
 def _leave_out(nodes: v1.GraphDef, tables: Mapping[str, Use]) -> None:
@@ -336,7 +366,7 @@ def _become_constant(node: v1.NodeDef, value: Any) -> None:
 def _use(graph: Any, inner: tf.Tensor, variable: Any) -> Use:
     """Returns how a function uses a variable, whose handle is `inner` there."""
     readers = inner.consumers()
-    plain = all(op.type in (_READ, _GATHER, _SHAPE) and op.inputs[0] is inner for op in readers)
+    plain = all(op.type in (_READ, _GATHER, _SHAPE, *_ASSIGNS) and op.inputs[0] is inner for op in readers)
     plain = plain and all(op.get_attr("batch_dims") == 0 for op in readers if op.type == _GATHER)
     gathers = _gathers(readers) if plain else []
     writes = [op for op in readers if op.type.startswith(_WRITES)]

@@ -89,7 +89,8 @@ class _Function:
         given = [self._given(one, use, tables, begun) for one, use in self._used()]
         with tf.control_dependencies(begun):
             ready = tf.no_op()
-        return self.graph.place(arguments, given, name, ready)
+        results, effects, _ = self.graph.place(arguments, given, name, ready)
+        return results, effects
 
     def _used(self) -> Iterator[tuple[_Variable, Use]]:
         for one, use in zip(self.variables, self.graph.uses, strict=True):

@@ -26,8 +26,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import make_slot, make_variable_once
+from ps_train.modeling.keras.kernel import Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
-from ps_train.modeling.keras.rule_kernels import Kernel
 
 RATE_KEY = "learning_rate"
 """Name of the variable of each ps that has the learning rate, where it is not a schedule."""
@@ -178,6 +178,14 @@ class UpdateRules:
     def moves_unseen_slots(self, name: str) -> bool:
         """Returns True if Keras changes the slots of rows without a gradient; an update of rows alone does not."""
         return self.rules[name].moves_slots
+
+    @property
+    def slot_variables(self) -> dict[str, Any]:
+        """The optimizer's variable of each slot, by the slot's key on the ps and in checkpoints.
+
+        A variable that Keras has once, as the product in Nadam, has a key for each variable, with equal values.
+        """
+        return {f"{name}/{slot}": home for (name, slot), home in self.homes.items()}
 
     def optimizer(
         self, rate_factor: Any, step: tf.Tensor, begins: Mapping[str, int] | None = None

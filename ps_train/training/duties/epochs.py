@@ -46,6 +46,9 @@ class EpochListener(Protocol):
     def attach(self, values: Values, step: int) -> None:
         """A session has begun at this global step."""
 
+    def hears_steps(self) -> bool:
+        """Returns True if `steps_made` does anything."""
+
     def steps_made(self, step: int) -> bool:
         """Some steps were made; returns True if the training ends."""
 
@@ -76,8 +79,9 @@ class Epochs(Duty):
         self.is_over = False
         if self._listener is not None:
             self._values = PsValues(setting)
-            self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
-            self.bursts = Bursts(often=True)
+            if self._listener.hears_steps():
+                self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
+                self.bursts = Bursts(often=True)
 
     def opened(self, session: v1.Session, start: Start) -> None:
         """Knows the session, and the epochs that ended before it."""
