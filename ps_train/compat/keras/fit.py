@@ -26,6 +26,7 @@ from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.fit import check_names, texts_of
+from ps_train.compat.distribute.joined import ask, directory_of_workers
 from ps_train.compat.keras.children import children_of
 from ps_train.compat.keras.cluster_values import KerasCluster
 from ps_train.compat.keras.epochs import EpochDriver, Validation
@@ -173,21 +174,27 @@ class _Call:
             }
             if not parsed.job.model_dir:
                 values["model_dir"] = os.path.join(directory, "run")
+            asked = directory_of_workers() if is_chief and not is_local else ""
+            if is_local or asked:
+                values |= {"model": _SENT, "model_arg": (f"path={directory}",)}
             if is_local:
-                values |= {"status_port": 0, "model": _SENT, "model_arg": (f"path={directory}",)}
+                values["status_port"] = 0
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
+            arguments = flags.as_arguments({**texts_of(self.given), **values})
+            if is_local or asked:
+                step.write(directory)
+                self.data.write(directory)
+                write_settings(directory, deals)
+            if asked:
+                ask(asked, arguments)
             if not is_local:
                 assert task is not None
                 self._train(job, task, fitted, console)
             else:
-                step.write(directory)
-                self.data.write(directory)
-                write_settings(directory, deals)
-                arguments = flags.as_arguments({**texts_of(self.given), **values})
                 with children_of(job, arguments, directory, console) as children:
                     self._train(children.job, Task("worker", 0), fitted, console, children.watch)
         return self.model.history if is_chief else keras.callbacks.History()
