@@ -23,7 +23,7 @@ from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.variables.plan import Plan, human_bytes
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.engine.variables.variables import is_ps_device
-from ps_train.modeling.model import load_model, use_flags
+from ps_train.modeling.load_model import load_model, use_flags
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import prepare_export
 from ps_train.training.joining.model_check import check_model

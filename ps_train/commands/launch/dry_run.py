@@ -14,7 +14,7 @@ from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.engine.variables.trace import trace
-from ps_train.modeling.model import load_model, use_flags
+from ps_train.modeling.load_model import load_model, use_flags
 from ps_train.modeling.splits import training_source
 from ps_train.training.joining.prepare import step_to_show
 from ps_train.training.joining.warm_starts import find_warm_start

@@ -96,13 +96,13 @@ class KerasModel(Model):
         return found
 
     @functools.cached_property
-    def default_learning_rate(self) -> float:  # type: ignore[override]  # known when the model is
+    def default_learning_rate(self) -> float:  # type: ignore[override]
         """The rate of the model's optimizer; 1.0 for a schedule, as a factor of it."""
         optimizer = self.network.optimizer
         return 1.0 if self._has_schedule else eagerly(lambda: float(optimizer.learning_rate))
 
     @functools.cached_property
-    def refused_flags(self) -> Mapping[str, str]:  # type: ignore[override]  # known when the model is
+    def refused_flags(self) -> Mapping[str, str]:  # type: ignore[override]
         """The flags that are not possible with a Keras model."""
         scheduled = {"learning_rate": "its optimizer has a schedule; change that"} if self._has_schedule else {}
         return scheduled | {
@@ -119,10 +119,10 @@ class KerasModel(Model):
 
         optimizer = self.network.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        return isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+        return not isinstance(optimizer.learning_rate, keras.Variable)  # a schedule gives a tensor
 
     @functools.cached_property
-    def may_skip(self) -> bool:  # type: ignore[override]  # known when the model is
+    def may_skip(self) -> bool:  # type: ignore[override]
         """True with a LossScaleOptimizer, which leaves out gradients that are not finite."""
         return hasattr(self.network.optimizer, "inner_optimizer")
 

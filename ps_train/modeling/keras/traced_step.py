@@ -22,10 +22,12 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import trained_by
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
+from ps_train.modeling.keras.tracing import tracing
 from ps_train.modeling.keras.update_rules import UpdateRules
 
 log = logging.getLogger(__name__)
@@ -185,7 +187,7 @@ class _Recorder:
     def _apply(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
         if variables is None and not optimizer.built:
             raise ModelError("optimizer.apply(grads) is called without variables: give the variables too.")
-        given = list(variables) if variables is not None else list(optimizer._trainable_variables)
+        given = list(variables) if variables is not None else trained_by(optimizer)
         if not optimizer.built:
             with tf.init_scope():
                 optimizer.build(given)
@@ -210,7 +212,7 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
     before = _count(model)
-    with user_code("train_step()"), recorder.recording():
+    with user_code("train_step()"), recorder.recording(), tracing():
         function = tf.function(step, autograph=False).get_concrete_function(batch)
     recorder.made_variables = _count(model) > before
     return function

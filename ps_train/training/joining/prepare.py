@@ -43,7 +43,8 @@ from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
-from ps_train.modeling.model import Model, ignores_data_dir, use_flags
+from ps_train.modeling.load_model import ignores_data_dir, use_flags
+from ps_train.modeling.model import Model
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import served_features
 from ps_train.training.joining.dtype_check import check_compute_dtype
