@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -43,7 +43,7 @@ class TracedKerasModel(Model):
     has_epochs = True
     default_learning_rate = 1.0  # a factor of the optimizer's own rate
     gives_advice = False
-    refused_flags: Mapping[str, str] = {}
+    refused_flags: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, step: TracedStep) -> None:
         self._step = step
