@@ -18,8 +18,8 @@ from ps_train.base.errors import ConfigError, ModelError, PsTrainError
 from ps_train.base.user_code import describe, line_of, shown, user_code
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
-from ps_train.config.refusals import is_given
 from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
+from ps_train.config.refusals import is_given
 from ps_train.modeling.file_check import add_working_directory
 from ps_train.modeling.model import Model
 

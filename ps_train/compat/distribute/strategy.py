@@ -102,6 +102,20 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         """The cluster and the task of `TF_CONFIG`; its `task_type` is None without that variable."""
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Returns the dataset: a `fit` divides its batches itself, and a loop of the program has one device."""
+        del options
+        return dataset
+
+    def distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
+        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for all workers together."""
+        del options
+        return dataset_fn(tf.distribute.InputContext())
+
+    def experimental_distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
+        """Does what `distribute_datasets_from_function` does: the name that TensorFlow 2.3 had for it."""
+        return self.distribute_datasets_from_function(dataset_fn, options)
+
     def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Does what `run` does: the name that TensorFlow 2.1 had for it."""
         return self.run(fn, args=args, kwargs=kwargs)

@@ -182,14 +182,14 @@ class _Call:
             if is_local or asked:
                 values |= {"model": _SENT, "model_arg": (f"path={directory}",)}
             if is_local:
-                port = parsed.job.status_port
-                values["status_port"] = 0 if port is None else port
+                values["status_port"] = 0 if parsed.job.status_port is None else parsed.job.status_port
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
-            arguments = flags.as_arguments({**texts_of(self.given), **values})
+            named = {name: value for name, value in self.given.items() if value is not None}
+            arguments = flags.as_arguments({**texts_of(named), **values})
             if is_local or asked:
                 step.write(directory)
                 self.data.write(directory)

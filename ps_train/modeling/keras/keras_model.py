@@ -119,7 +119,7 @@ class KerasModel(Model):
 
         optimizer = self.network.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        return isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+        return not isinstance(optimizer.learning_rate, keras.Variable)  # a schedule gives a tensor
 
     @functools.cached_property
     def may_skip(self) -> bool:  # type: ignore[override]

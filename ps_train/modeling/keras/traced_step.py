@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import trained_by
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
@@ -186,7 +187,7 @@ class _Recorder:
     def _apply(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
         if variables is None and not optimizer.built:
             raise ModelError("optimizer.apply(grads) is called without variables: give the variables too.")
-        given = list(variables) if variables is not None else list(optimizer._trainable_variables)
+        given = list(variables) if variables is not None else trained_by(optimizer)
         if not optimizer.built:
             with tf.init_scope():
                 optimizer.build(given)

@@ -228,3 +228,22 @@ def test_a_fit_in_a_scope_trains_outside_of_it(fits):
         compiled(functional()).fit(X, Y, verbose=0, callbacks=[callback])
         assert tf.distribute.get_strategy() is strategy is inner
     assert seen == [(False, 1)] and not tf.distribute.has_strategy()
+
+
+def test_a_distributed_dataset_is_that_of_all_workers(fits):
+    strategy = ParameterServerStrategy(num_ps=1, num_workers=2)
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    with strategy.scope():
+        model = compiled(sequential())
+    history = model.fit(strategy.experimental_distribute_dataset(dataset), verbose=0)
+    assert [len(history.history["loss"]), len(fits)] == [1, 1]
+
+    def shard(context):
+        whole = tf.data.Dataset.range(12).shard(context.num_input_pipelines, context.input_pipeline_id)
+        return whole.batch(context.get_per_replica_batch_size(12))
+
+    for distribute in (
+        strategy.distribute_datasets_from_function,
+        strategy.experimental_distribute_datasets_from_function,
+    ):
+        assert [batch.numpy().tolist() for batch in distribute(shard)] == [[*range(12)]]
