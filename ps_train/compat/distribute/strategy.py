@@ -206,7 +206,7 @@ def _refuse_own_updates() -> None:
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1:
+        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1 and not is_tracing():
             raise ModelError(
                 f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
                 f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "

@@ -54,11 +54,8 @@ class PlacedStep:
         self._step, self._sums, self._by_rows = step, sums, by_rows
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
-        self.tables = frozenset(
-            one.key
-            for one, use in zip(step.variables, step.graph.uses, strict=True)
-            if use and self._is_table(one, use)
-        )
+        used = zip(step.variables, step.graph.uses, strict=True) if by_rows else ()
+        self.tables = frozenset(one.key for one, use in used if use and self._is_table(one, use))
 
     def loss(self, arguments: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the loss of a batch; its gradients are kept for `gradients`.

@@ -56,7 +56,7 @@ def test_a_strategy_in_a_cluster_is_that_cluster(install, fits, cluster, name, f
     with strategy.scope():
         made = model()
     made.fit(X, Y, verbose=0)
-    assert isinstance(strategy, getattr(tf.distribute, name)) and strategy.num_replicas_in_sync == 2
+    assert isinstance(strategy, getattr(tf.distribute, name)) and strategy.num_workers == 2
     assert fits == [{"model": made, "epochs": 1, **flags}]
 
 

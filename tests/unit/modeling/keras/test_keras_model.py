@@ -17,7 +17,7 @@ from ps_train.base.user_code import UserCodeError
 from ps_train.config.job import Job
 from ps_train.modeling.keras.eager_thread import eagerly
 from ps_train.modeling.keras.keras_model import KerasModel
-from ps_train.modeling.model import load_model, use_flags
+from ps_train.modeling.load_model import load_model, use_flags
 
 MODULE = """
     import keras
