@@ -188,7 +188,8 @@ class _Call:
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
-            arguments = flags.as_arguments({**texts_of(self.given), **values})
+            named = {name: value for name, value in self.given.items() if value is not None}
+            arguments = flags.as_arguments({**texts_of(named), **values})
             if is_local or asked:
                 step.write(directory)
                 self.data.write(directory)
