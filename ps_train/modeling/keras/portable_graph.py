@@ -202,8 +202,11 @@ class PortableGraph:
             there = {node.name for node in nodes.node}
             feeds = {key: value for key, value in feeds.items() if key.partition(":")[0] in there}
         first = len(ready.graph.get_operations())
-        found = tf.graph_util.import_graph_def(nodes, feeds, wanted, name=name)
-        for op in ready.graph.get_operations()[first:]:  # an import leaves `tf.control_dependencies` out
+        # An import makes each node wait for each control input of the scope, thousands of edges in all.  With a control
+        # input, TensorFlow's oneDNN pass ends the process at a convolution with a bias.
+        with tf.control_dependencies(None):
+            found = tf.graph_util.import_graph_def(nodes, feeds, wanted, name=name)
+        for op in ready.graph.get_operations()[first:]:
             if any(tensor.dtype == tf.resource for tensor in op.inputs):
                 add_control_inputs(op, [ready])
         results, effects = found[: len(self.outputs)], found[len(self.outputs) :][: len(self.effects)]

@@ -1,0 +1,28 @@
+"""Traced Keras models on ps and workers are trained as `model.fit` trains them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.models.keras_models import (
+    KERAS_FITS,
+    OPTIMIZERS,
+    assert_equal_values,
+    by_cluster,
+    by_keras,
+    dense_with,
+)
+
+STEPS = 54  # nine epochs
+
+
+@pytest.mark.parametrize("name", KERAS_FITS)
+def test_one_worker_equals_keras(name: str) -> None:
+    expected = by_keras(KERAS_FITS[name](), STEPS)
+    assert_equal_values(by_cluster(KERAS_FITS[name](), STEPS, num_ps=1, num_workers=1), expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_equals_keras_over_two_ps(name: str) -> None:
+    expected = by_keras(dense_with(name), STEPS)
+    assert_equal_values(by_cluster(dense_with(name), STEPS, num_ps=2, num_workers=1), expected, 1e-6)
