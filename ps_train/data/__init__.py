@@ -5,6 +5,7 @@ for every source.
 
 Data structures: `Arrays` holds examples in memory.  A `Stream` reads pieces that were cut at their source.
 `TFRecords` and `TextLines` are streams of files.  A `DataShard` names the part of one replica under static sharding.
+`sent/` has the data of a Keras fit, which come in whole batches.
 
 It does not know models, variables or ps.  A new file format is one file here.
 """

@@ -1,6 +1,6 @@
 """Programs of `tf.distribute` run as all tasks of a cluster, by `python -m ps_train run`.
 
-Their `fit` is a stand-in where the roles of the tasks are looked at, and not the training.
+Their `fit` is a stand-in in the tests of roles.
 """
 
 from __future__ import annotations
@@ -60,6 +60,27 @@ model.fit(1)
 print("the chief goes on")
 """
 
+SERVED = """
+import tensorflow as tf
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+if resolver.task_type in ("worker", "ps"):
+    tf.distribute.Server(resolver.cluster_spec(), resolver.task_type, resolver.task_id).join()
+
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+
+def dataset_fn(context):
+    x = tf.random.stateless_uniform((64, 4), (1, 2))
+    return tf.data.Dataset.from_tensor_slices((x, tf.reduce_sum(x, 1, keepdims=True))).repeat().batch(16)
+
+data = tf.keras.utils.experimental.DatasetCreator(dataset_fn)
+for fit in (1, 2):
+    losses = model.fit(data, epochs=2, steps_per_epoch=20).history["loss"]
+    print("fit", fit, losses[1] < losses[0], int(model.optimizer.iterations))
+"""
+
 
 @pytest.fixture
 def run(processes):
@@ -67,7 +88,7 @@ def run(processes):
 
     def call(text, *arguments):
         path = processes.directory / "program.py"
-        path.write_text(STAND_IN + text)
+        path.write_text(text if text == SERVED else STAND_IN + text)
         done = processes.command([sys.executable, "-m", "ps_train", "run", *arguments, str(path)])
         done.code = done.wait(200)
         return done
@@ -89,6 +110,16 @@ def test_ps_and_workers_that_join_a_server_train_what_the_chief_asks(run):
     assert "[chief:0] the chief goes on" in done.lines
     trained = [line for line in done.lines if line.startswith("[chief:0] trained 40 steps")]
     assert len(trained) == 1  # in rounds of three workers, which no worker alone completes
+    assert not done.descendants()
+
+
+def test_every_fit_of_a_chief_trains_on_workers_that_joined_a_server(run):
+    done = run(SERVED, "--num_ps=1", "--num_workers=2")
+    assert done.code == 0, done.output
+    assert [line for line in done.lines if line.startswith("[chief:0] fit")] == [
+        "[chief:0] fit 1 True 40",
+        "[chief:0] fit 2 True 80",
+    ]
     assert not done.descendants()
 
 

@@ -32,9 +32,14 @@ _BUSY_SECS, _FIRST_PAUSE_SECS = 3.0, 0.05
 
 T = TypeVar("T")
 
+_servers: dict[int, v1.train.Server] = {}
+"""The servers of this process by their ports: TensorFlow cannot end one, so a further job of the process has it too."""
+
 
 def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
+
+    If this process already has a server there, it is that one.
 
     Args:
       address: of this task.
@@ -55,11 +60,32 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
             address.port,
             f", also at the public address {listed(public)}," if public else "",
         )
+    if address.port in _servers:
+        return _servers[address.port]
     spec = v1.train.ClusterSpec({"local": [str(address)]})
+
+    def start() -> v1.train.Server:
+        return v1.train.Server(spec, job_name="local", task_index=0, config=config)
+
     try:
-        return serve_on_port(address.port, lambda: v1.train.Server(spec, job_name="local", task_index=0, config=config))
+        server = _servers[address.port] = serve_on_port(address.port, start)
+        return server
     except tf.errors.OpError as error:
         raise ConfigError(f"TensorFlow cannot serve on {address}{port_owner(address.port)}: {error.message}") from None
+
+
+def has_server(address: Address) -> bool:
+    """Returns whether this process has started a server on the address's port."""
+    return address.port in _servers
+
+
+def forget_jobs() -> None:
+    """Removes all state from the servers of this process: variables, and the records of their last job.
+
+    No session of this process may be in use.
+    """
+    for server in _servers.values():
+        v1.Session.reset(server.target)
 
 
 def serve_on_port(port: int | None, start: Callable[[], T]) -> T:

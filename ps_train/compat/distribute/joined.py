@@ -21,6 +21,7 @@ from ps_train.base import malloc
 from ps_train.base.console import Console
 from ps_train.base.errors import EXIT_DONE, ConfigError
 from ps_train.cluster.addresses.from_environment import parse_flags
+from ps_train.cluster.sessions.server import forget_jobs
 from ps_train.compat.scripts.coordinated import DIRECTORY_VARIABLE, asks_workers, is_over
 from ps_train.config import flags
 from ps_train.config.job import Job, Task
@@ -81,7 +82,7 @@ def join(task: Task, given: Mapping[str, Any], roles: Mapping[str, Role] | None 
             f"{task} calls Server.join() and waits for a model, which comes only from a chief on the same machine: "
             "start the program with python -m ps_train run --num_ps=N --num_workers=N, or let every worker make the "
             "model and call fit.",
-            page="migrate#from-tfdistribute-or-horovod",
+            page="keras#programs-of-tfdistribute",
         )
     for number in itertools.count():
         while not os.path.exists(_path(directory, number)):
@@ -92,6 +93,7 @@ def join(task: Task, given: Mapping[str, Any], roles: Mapping[str, Role] | None 
             arguments = [*json.load(file), *flags.as_arguments(dict(given))]
         if code := _run(roles[task.job_name], arguments, task):
             return code
+        forget_jobs()  # or a worker that comes first would read the outcome of this job as that of the next
     raise AssertionError("the count has no end")
 
 

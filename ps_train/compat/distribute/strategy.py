@@ -30,9 +30,10 @@ from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
-from ps_train.modeling.keras.tracing import check_keras, is_tracing, tracing
+from ps_train.modeling.keras.tracing import check_keras, is_tracing
 
 _HERE = "ParameterServerStrategy()"
 _VERBOSE = 5
@@ -69,8 +70,15 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """The number of workers; 1 while a worker's step is traced."""
-        return 1 if is_tracing() else self.num_workers
+        """The number of workers that share a batch: all with update="sync", else 1; 1 while a step is traced.
+
+        In TensorFlow's ParameterServerStrategy it is 1 too: a batch is that of one worker.
+        """
+        return self.num_workers if self._parsed.job.update == "sync" and not is_tracing() else 1
+
+    def scope(self) -> Scope:
+        """Returns a context in which models are made; a `fit` leaves it while it trains."""
+        return Scope(super().scope)
 
     def before_fit(self) -> None:
         """Serves in every `fit` of the chief and ends the process, in a ps whose launcher tells when that is over.
@@ -93,6 +101,20 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
     def cluster_resolver(self) -> Any:
         """The cluster and the task of `TF_CONFIG`; its `task_type` is None without that variable."""
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Returns the dataset: a `fit` divides its batches itself, and a loop of the program has one device."""
+        del options
+        return dataset
+
+    def distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
+        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for all workers together."""
+        del options
+        return dataset_fn(tf.distribute.InputContext())
+
+    def experimental_distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
+        """Does what `distribute_datasets_from_function` does: the name that TensorFlow 2.3 had for it."""
+        return self.distribute_datasets_from_function(dataset_fn, options)
 
     def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Does what `run` does: the name that TensorFlow 2.1 had for it."""
@@ -155,7 +177,7 @@ def redirect_fit() -> None:
         token = _models_in_fit.set(models | {id(self)})
         try:
             strategy.before_fit()
-            with tracing():  # also in callbacks: their losses are those of one process
+            with outside_scopes():
                 return _fit()(self, *args, **kwargs, **strategy.flags)
         finally:
             _models_in_fit.reset(token)
@@ -184,7 +206,7 @@ def _refuse_own_updates() -> None:
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, ParameterServerStrategy) and strategy.num_replicas_in_sync > 1:
+        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1 and not is_tracing():
             raise ModelError(
                 f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
                 f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "

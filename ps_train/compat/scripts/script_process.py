@@ -84,8 +84,9 @@ def _give_names(script: str, compat: bool, is_module: bool) -> None:
 
 def _place(error: BaseException, folder: str) -> str:
     """Returns the line of the program at which an error was raised, as `train.py:12: `; "" for none."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(folder)]
-    return f"{os.path.relpath(frames[-1].filename, folder)}:{frames[-1].lineno}: " if frames else ""
+    frames = [(os.path.abspath(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [(path, line) for path, line in frames if path.startswith(os.path.join(folder, ""))]
+    return f"{os.path.relpath(own[-1][0], folder)}:{own[-1][1]}: " if own else ""
 
 
 def run_forked_script(script: str, arguments: Sequence[str], compat: bool, is_module: bool) -> int:

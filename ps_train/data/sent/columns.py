@@ -58,7 +58,8 @@ class Numbers(Column):
 
     def rows(self, rows: Rows) -> np.ndarray[Any, Any]:
         """Returns a copy of some rows."""
-        return np.array(self._array[rows])
+        found = self._array[rows]
+        return found.copy() if isinstance(rows, slice) else found
 
     def write(self, path: str) -> None:
         """Writes a .npy file."""

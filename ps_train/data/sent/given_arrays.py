@@ -76,7 +76,7 @@ def as_arrays(name: str, value: Any, is_cast: bool = True) -> Any:
 def _array(name: str, value: Any, is_cast: bool) -> np.ndarray[Any, Any]:
     if _is_sparse_or_ragged(value):
         raise DataError(
-            f"{name} is a {type(value).__name__}, which is not sent as an array: give "
+            f"{name} is of the type {type(value).__name__}, which is not sent as an array: give "
             "tf.data.Dataset.from_tensor_slices((x, y)).batch(...), or make it dense."
         )
     if _library(value) == "pandas":
@@ -85,12 +85,14 @@ def _array(name: str, value: Any, is_cast: bool) -> np.ndarray[Any, Any]:
     else:
         array = _converted(name, value)
     if array.ndim == 0:
-        raise DataError(f"{name} is a single {type(value).__name__}: give an array with a row for each example.")
+        raise DataError(
+            f"{name} is one value of the type {type(value).__name__}: give an array with a row for each example."
+        )
     if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.ravel()):
         other = next(one for one in array.ravel() if not isinstance(one, str | bytes))
         raise DataError(
-            f"{name} holds Python objects (a {type(other).__name__} among them): give numbers, or texts, of one shape, "
-            "such as values.astype('float32')."
+            f"{name} holds Python objects (such as one of the type {type(other).__name__}): give numbers, or texts, of "
+            "one shape, such as values.astype('float32')."
         )
     if array.dtype.kind in "OSU":
         return array
@@ -107,7 +109,8 @@ def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
     except Exception as error:  # rows of different lengths, a tensor on a device
         cause = " ".join(str(error).split())[:120]
         raise DataError(
-            f"{name}, a {type(value).__name__}, makes no array ({cause}): give each example a row of the same shape."
+            f"{name}, of the type {type(value).__name__}, makes no array ({cause}): give each example a "
+            "row of the same shape."
         ) from None
 
 
@@ -166,8 +169,8 @@ def split_arrays(x: Any, y: Any, sample_weight: Any, fraction: float) -> tuple[A
         )
     if not are_arrays(*given.values()):
         raise DataError(
-            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is a {type(x).__name__}: give "
-            "validation_data instead."
+            f"validation_split={fraction!r} (an argument of fit) needs arrays, and x is of the type "
+            f"{type(x).__name__}: give validation_data instead."
         )
     count = count_examples({name: as_arrays(name, value) for name, value in given.items()})
     at = int(np.floor(count * (1.0 - fraction)))

@@ -23,6 +23,7 @@ from ps_train.data.arrays import Arrays
 from ps_train.data.sent.array_source import ArraySource
 from ps_train.data.sent.class_weights import check_class_weight, spec_with_weights, with_class_weights
 from ps_train.data.sent.dataset_source import DatasetSource
+from ps_train.data.sent.eager import eagerly
 from ps_train.data.sent.generator_source import GeneratorSource, OneGenerator
 from ps_train.data.sent.given_arrays import are_arrays
 from ps_train.data.sent.indexed_source import IndexedSource
@@ -59,7 +60,7 @@ class SentData:
 
     def first_batch(self) -> Any:
         """Returns an eager batch to build a model with; the batches of the training are not changed by it."""
-        return self._weighted(self._source.first_batch())
+        return eagerly(lambda: self._weighted(self._source.first_batch()))
 
     def batches(self, count: int, index: int, deal: bool, start: Any = 0) -> tf.data.Dataset:
         """Returns an endless dataset of the current graph, which must be one of TensorFlow 1.
@@ -195,9 +196,9 @@ class _Sources:
 
 def _unknown(x: Any) -> NoReturn:
     raise DataError(
-        f"x is a {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of batches, a "
-        "keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of these or a "
-        "generator."
+        f"x is of the type {type(x).__name__}, which is not data that fit takes: give arrays, a tf.data.Dataset of "
+        "batches, a keras.utils.PyDataset, a source of ps_train, or a function without arguments that makes one of "
+        "these or a generator."
     )
 
 
@@ -233,7 +234,7 @@ def _steps(source: Source, steps_per_epoch: int | None, epochs: int) -> int:
         return count
     if 0 < count < epochs * steps_per_epoch and count % steps_per_epoch:
         log.warning(
-            "The %s have %d batches, and an epoch has %d: they begin again in the middle of an epoch.",
+            "One pass over the data (%s) has %d batches, and an epoch %d: the data begin again within an epoch.",
             source.kind, count, steps_per_epoch,
         )  # fmt: skip
     return int(steps_per_epoch)

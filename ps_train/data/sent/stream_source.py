@@ -44,8 +44,9 @@ class StreamSource(Source):
     def __init__(self, stream: Stream, batch_size: int, shuffle: bool, seed: int) -> None:
         if isinstance(stream, UnboundedSource):
             raise DataError(
-                f"{stream.name} is a {type(stream).__name__}, whose partitions grow while they are read: return it "
-                "from the data() of a ps_train.Model, with --sharding=dynamic, which keeps the place of each partition."
+                f"{stream.name} is of the type {type(stream).__name__}, whose partitions grow while they are read: "
+                "return it from the data() of a ps_train.Model, with --sharding=dynamic, which keeps the place of "
+                "each partition."
             )
         self._stream, self._batch_size, self._shuffle, self._seed = stream, batch_size, shuffle, seed
         self.kind = type(stream).__name__

@@ -21,7 +21,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.modeling.keras.rule_kernels import Kernel, kernel_for
+from ps_train.modeling.keras.kernel import Kernel
+from ps_train.modeling.keras.rule_kernels import kernel_for
 from ps_train.modeling.keras.update_rules import Rule
 
 _CUTS = ((7, 5), (13, 3))

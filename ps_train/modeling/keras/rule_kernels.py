@@ -10,15 +10,14 @@ only rules that add and multiply are tried: two such rules that agree there are 
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-if TYPE_CHECKING:
-    from ps_train.modeling.keras.update_rules import Rule
+from ps_train.modeling.keras.kernel import Kernel
+from ps_train.modeling.keras.update_rules import Rule
 
 _TOLERANCE = 1e-6
 """Relative to the largest value of a variable or slot."""
@@ -26,37 +25,6 @@ _TOLERANCE = 1e-6
 _SUMS_AND_PRODUCTS = {"Placeholder", "Const", "Cast", "AddV2", "Sub", "Mul", "Neg"}
 
 _ROWS, _UPDATES, _RATE = 12, 4, 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class Kernel:
-    """A kernel with its numbers.
-
-    Adam's kernel is none of them: it computes 1 - beta_2 in float32, so its second moment differs by 5e-5 from Keras's.
-
-    Attributes:
-      has_momentum: the variable has a slot `momentum`.
-      momentum: factor of the slot.
-      nesterov: the momentum is Nesterov's.
-    """
-
-    has_momentum: bool
-    momentum: float = 0.0
-    nesterov: bool = False
-
-    def apply(self, variable: Any, momentum: Any, gradient: tf.Tensor, rate: tf.Tensor) -> tf.Operation:
-        """Updates a variable and its slot, which is None if there is none."""
-        rate = tf.cast(rate, gradient.dtype)
-        if momentum is None:
-            return tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
-        return tf.raw_ops.ResourceApplyKerasMomentum(
-            var=variable.handle,
-            accum=momentum.handle,
-            lr=rate,
-            grad=gradient,
-            momentum=tf.cast(self.momentum, gradient.dtype),
-            use_nesterov=self.nesterov,
-        )
 
 
 def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:

@@ -47,6 +47,11 @@ def trace_rules(optimizer: Any, variables: Sequence[Any], names: Sequence[str]) 
     """
     if not tf.executing_eagerly():
         raise ModelError("the optimizer is traced while TensorFlow builds a graph: call fit outside of any graph.")
+    if hasattr(optimizer, "optimizers"):
+        raise ModelError(
+            f"{type(optimizer).__name__} has several optimizers, each with a learning rate and a count of its own: "
+            "compile the model with one of them."
+        )
     if not optimizer.built:
         optimizer.build(list(variables))
     scale = None
@@ -87,7 +92,7 @@ def _traced_rate(optimizer: Any, iterations: Any) -> RateRule:
             f"the learning rate of {type(optimizer).__name__} is computed from several variables "
             f"({', '.join(sorted(variable.name for variable in own))}): use a number or a LearningRateSchedule."
         )
-    known = {"iterations": _variable(iterations), **{RATE_KEY: variable for variable in own}}
+    known = {"iterations": _variable(iterations), **dict(zip([RATE_KEY], own, strict=False))}
     pure = without_variables(function, known, f"the learning rate of {type(optimizer).__name__}")
     if not pure.outputs:
         raise ModelError(f"the learning rate of {type(optimizer).__name__} is not a number.")

@@ -26,8 +26,8 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import make_slot, make_variable_once
+from ps_train.modeling.keras.kernel import Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
-from ps_train.modeling.keras.rule_kernels import Kernel
 
 RATE_KEY = "learning_rate"
 """Name of the variable of each ps that has the learning rate, where it is not a schedule."""
@@ -179,6 +179,14 @@ class UpdateRules:
         """Returns True if Keras changes the slots of rows without a gradient; an update of rows alone does not."""
         return self.rules[name].moves_slots
 
+    @property
+    def slot_variables(self) -> dict[str, Any]:
+        """The optimizer's variable of each slot, by the slot's key on the ps and in checkpoints.
+
+        A variable that Keras has once, as the product in Nadam, has a key for each variable, with equal values.
+        """
+        return {f"{name}/{slot}": home for (name, slot), home in self.homes.items()}
+
     def optimizer(
         self, rate_factor: Any, step: tf.Tensor, begins: Mapping[str, int] | None = None
     ) -> v1.train.Optimizer:
@@ -199,12 +207,12 @@ class UpdateRules:
         """
         found = dict(gradients)
         if self.loss_scale_factor:
-            found = {name: _scaled(one, 1 / tf.constant(self.loss_scale_factor)) for name, one in found.items()}
+            found = {name: scaled(one, 1 / tf.constant(self.loss_scale_factor)) for name, one in found.items()}
         if self.global_clipnorm:
             norm = tf.linalg.global_norm([_with_unique_rows(one) for one in found.values()])
             # A norm that is not finite makes all gradients NaN, as in Keras.
             scale = self.global_clipnorm * tf.minimum(1 / norm, 1 / self.global_clipnorm) + (norm - norm)
-            found = {name: _scaled(one, scale) for name, one in found.items()}
+            found = {name: scaled(one, scale) for name, one in found.items()}
         return found
 
     def to_bytes(self) -> bytes:
@@ -266,9 +274,10 @@ def _read_slot(described: dict[str, Any], data: bytes) -> Slot:
     return Slot(**{**described, "shape": tuple(described["shape"]), "value": value})
 
 
-def _scaled(gradient: Any, factor: tf.Tensor) -> Any:
+def scaled(gradient: Any, factor: tf.Tensor) -> Any:
+    """Returns a gradient times a factor, in its dtype."""
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(_scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
+        return tf.IndexedSlices(scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
     return gradient * tf.cast(factor, gradient.dtype)
 
 

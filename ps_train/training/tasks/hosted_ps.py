@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.errors import ConfigError
 from ps_train.base.gauge import Gauge
 from ps_train.base.life_sign import LifeSign
 from ps_train.cluster.addresses.cluster import Cluster
@@ -24,7 +25,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.presence import HEARTBEAT_SECS
 from ps_train.cluster.membership.telemetry import TelemetrySource
-from ps_train.cluster.sessions.server import start_server
+from ps_train.cluster.sessions.server import has_server, start_server
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.variables.plan import Plan
@@ -73,6 +74,12 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
         yield None
         return
     address, ps = cluster.address(task), Task("ps", index)
+    if has_server(address):
+        raise ConfigError(
+            f"{task} has trained a job before, and still holds its variables: a further fit of the same processes "
+            "needs ps of their own; give the cluster ps, as with --num_ps=1.",
+            page="speed#ps-on-the-workers",
+        )
     server = start_server(address, job, find_towers(job).cpus + 1)
     store = KeyValueStore(server.target, f"{ps} ({address})")
     store.set(records.IDENTITY, records.identity_of(job, ps).to_json())

@@ -166,3 +166,39 @@ def _write_records(path: pathlib.Path, records: Iterable[Mapping[str, list[Any]]
         for record in records:
             features = {name: kinds[type(values[0])](values) for name, values in record.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def pictures(name: str, train: int, test: int, copy: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes `NAME.npz` in the format of a data set of Keras: enlarged digits, as grey images or as coloured ones.
+
+    Args:
+      name: `mnist` and `fashion_mnist` have images of 28x28, every other 32x32 with three colours.
+      train: number of examples for the training.
+      test: number of examples for the test.
+      copy: not used.
+      folder: of the data.
+    """
+    import numpy as np  # here, since the command itself needs none
+
+    from ps_train.data import digits
+
+    is_grey = name.endswith("mnist")
+    found = {}
+    for part, count in (("train", train), ("test", test)):
+        images, labels = digits.load(part)
+        large = np.kron(images.reshape(-1, 8, 8), np.ones((3, 3) if is_grey else (4, 4)))
+        large = np.pad(large, ((0, 0), (2, 2), (2, 2))) if is_grey else np.repeat(large[..., None], 3, axis=-1)
+        chosen = np.arange(count) % len(images)
+        found[f"x_{part}"] = (large * 255).astype(np.uint8)[chosen]
+        found[f"y_{part}"] = (labels if is_grey else labels[:, None]).astype(np.uint8)[chosen]
+    np.savez(folder / f"{name}.npz", **found)
+
+
+def houses(folder: pathlib.Path) -> None:
+    """Writes `boston_housing.npz` in the format of Keras: 13 features of each house, and its price."""
+    import numpy as np
+
+    drawn = np.random.default_rng(1)
+    found = {f"x_{part}": drawn.uniform(1, 100, (count, 13)) for part, count in (("train", 404), ("test", 102))}
+    prices = {f"y_{part}": found[f"x_{part}"].mean(axis=1) for part in ("train", "test")}
+    np.savez(folder / "boston_housing.npz", **found, **prices)

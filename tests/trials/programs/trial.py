@@ -16,9 +16,11 @@ import sys
 import tempfile
 
 import ps_train
-from tests.trials.programs import checkout
-from tests.trials.programs.manifest import PROGRAMS, Program
+from tests.trials.programs import checkout, keras_manifest, manifest
+from tests.trials.programs.program import Program
 from tests.trials.running import Verdicts
+
+PROGRAMS = [*manifest.PROGRAMS, *keras_manifest.PROGRAMS]
 
 _ROOT = str(pathlib.Path(ps_train.__file__).parents[1])
 
@@ -33,10 +35,16 @@ def _run(program: Program, source: pathlib.Path, log: pathlib.Path, timeout_secs
             each.mkdir()
         if program.prepare is not None:
             program.prepare(copy, data)
-        words = [word.replace("{data}", str(data)).replace("{model}", str(model)) for word in program.command]
-        command = [sys.executable, "-m", "ps_train", "run", "--compat", *program.cluster, *words]
+
+        def placed(text: str) -> str:
+            return text.replace("{data}", str(data)).replace("{model}", str(model))
+
+        command = [sys.executable, "-m", "ps_train", "run", *program.switches, *program.cluster]
+        command += map(placed, program.command)
         python_path = os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": python_path, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        for key, value in program.environment.items():
+            environment[key] = placed(value) + (f"{os.pathsep}{python_path}" if key == "PYTHONPATH" else "")
         with log.open("w") as file:
             process = subprocess.Popen(
                 command,

@@ -10,8 +10,9 @@ import pytest
 
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.addresses.cluster import Address, Cluster
+from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.sessions import server as module
-from ps_train.cluster.sessions.server import serve_on_port, session_config, start_server
+from ps_train.cluster.sessions.server import forget_jobs, has_server, serve_on_port, session_config, start_server
 from ps_train.commands.launch.port_reservation import PortReservation
 from ps_train.compat.train import server as classic
 from ps_train.config.job import Job, Task
@@ -68,3 +69,18 @@ def test_another_error_is_not_tried_again():
     with pytest.raises(ValueError, match="other"):
         serve_on_port(None, lambda: calls.append(1) or (_ for _ in ()).throw(ValueError("other")))
     assert calls == [1]
+
+
+def test_a_further_job_of_a_process_has_its_server_without_the_state_of_the_last_one(monkeypatch):
+    monkeypatch.setattr(module, "_servers", {})
+    ports = PortReservation()
+    address = Address.parse(ports.reserve(), "test")
+    ports.sockets.pop(str(address)).close()
+    assert not has_server(address)
+    server = start_server(address, Job())
+    store = KeyValueStore(server.target, "ps:0")
+    store.set("outcome", "done")
+    store.close()
+    assert start_server(address, Job()) is server and has_server(address)
+    forget_jobs()
+    assert KeyValueStore(server.target, "ps:0").items() == {}

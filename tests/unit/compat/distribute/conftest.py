@@ -11,6 +11,7 @@ import pytest
 
 from ps_train.compat.distribute import strategy
 from ps_train.compat.distribute.replaced import Replaced
+from ps_train.modeling.keras.tracing import tracing
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,9 @@ def fits(monkeypatch) -> list[dict[str, Any]]:
 
     def fit(model, x=None, y=None, *, epochs=1, verbose="auto", callbacks=None, **rest):
         calls.append({"model": model, "epochs": epochs, **rest})
-        return model.fit(x, y, epochs=epochs, verbose=verbose, callbacks=callbacks)
+        keras.Variable(0.0)  # as a fit makes them
+        with tracing():
+            return model.fit(x, y, epochs=epochs, verbose=verbose, callbacks=callbacks)
 
     module = types.ModuleType("ps_train.compat.keras.fit")
     module.fit = fit

@@ -89,8 +89,9 @@ def test_other_methods_are_keras_own(fits, tmp_path):
     assert fits == [] and not isinstance(loaded.distribute_strategy, ParameterServerStrategy)
 
 
-def test_num_replicas_is_the_number_of_workers_and_one_in_a_traced_step():
-    strategy = ParameterServerStrategy(num_workers=3)
+def test_num_replicas_is_the_number_of_workers_of_a_batch_and_one_in_a_traced_step():
+    assert ParameterServerStrategy(num_workers=3).num_replicas_in_sync == 1, "each batch is of one worker"
+    strategy = ParameterServerStrategy(num_workers=3, update="sync")
     assert strategy.num_replicas_in_sync == 3
     model = compiled(functional())
     right = float(model.compute_loss(X, Y, model(X)))
@@ -104,7 +105,7 @@ def test_num_replicas_is_the_number_of_workers_and_one_in_a_traced_step():
 def test_the_cluster_is_that_of_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 1}}))
     strategy = ParameterServerStrategy()
-    assert (strategy.num_replicas_in_sync, strategy.flags) == (3, {})
+    assert (strategy.num_workers, strategy.flags) == (3, {})
     assert (strategy.cluster_resolver.task_type, strategy.cluster_resolver.task_id) == ("worker", 1)
 
 
@@ -218,9 +219,31 @@ def test_in_a_launchers_task_each_epoch_has_one_line(fits, in_task, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_replicas_of_a_fit_are_one(fits):
+def test_a_fit_in_a_scope_trains_outside_of_it(fits):
     strategy, seen = ParameterServerStrategy(num_workers=3), []
-    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append(strategy.num_replicas_in_sync))
-    with strategy.scope():
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: seen.append((tf.distribute.has_strategy(), strategy.num_replicas_in_sync))
+    )
+    with strategy.scope(), strategy.scope() as inner:
         compiled(functional()).fit(X, Y, verbose=0, callbacks=[callback])
-    assert seen == [1] and strategy.num_replicas_in_sync == 3
+        assert tf.distribute.get_strategy() is strategy is inner
+    assert seen == [(False, 1)] and not tf.distribute.has_strategy()
+
+
+def test_a_distributed_dataset_is_that_of_all_workers(fits):
+    strategy = ParameterServerStrategy(num_ps=1, num_workers=2)
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    with strategy.scope():
+        model = compiled(sequential())
+    history = model.fit(strategy.experimental_distribute_dataset(dataset), verbose=0)
+    assert [len(history.history["loss"]), len(fits)] == [1, 1]
+
+    def shard(context):
+        whole = tf.data.Dataset.range(12).shard(context.num_input_pipelines, context.input_pipeline_id)
+        return whole.batch(context.get_per_replica_batch_size(12))
+
+    for distribute in (
+        strategy.distribute_datasets_from_function,
+        strategy.experimental_distribute_datasets_from_function,
+    ):
+        assert [batch.numpy().tolist() for batch in distribute(shard)] == [[*range(12)]]

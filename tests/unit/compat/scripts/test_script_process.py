@@ -36,3 +36,11 @@ def test_the_script_is_main_with_its_arguments_and_its_directory(tmp_path):
     text = "import sys, beside_the_script\nassert __name__ == '__main__' and sys.modules['__main__'].sys is sys\n"
     text += "assert sys.argv == [__file__, '--a=1', 'b'] and beside_the_script.NAME == 'beside'\n"
     assert run(tmp_path, text, "--a=1", "b") == 0
+
+
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_an_error_of_ps_train_is_one_line_with_the_programs_line(tmp_path, monkeypatch, capsys, is_relative):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").write_text("from ps_train.base.errors import ModelError\n\nraise ModelError('no layer')\n")
+    assert run_script("s.py" if is_relative else str(tmp_path / "s.py"), [], compat=False) == 2
+    assert capsys.readouterr().err.startswith("ps_train: error: s.py:3: no layer (help: models#mistakes)")

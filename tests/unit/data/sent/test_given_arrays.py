@@ -98,7 +98,7 @@ def test_a_split_keeps_types_and_structures():
     [
         (ConfigError, "validation_split=1.5 .* not between", np.zeros(4), 1.5),
         (ConfigError, "no example to train on, of 1", np.zeros(1), 0.5),
-        (DataError, "needs arrays, and x is a", tf.data.Dataset.range(3), 0.5),
+        (DataError, "needs arrays, and x is of the type", tf.data.Dataset.range(3), 0.5),
         (DataError, "differ in their number of examples .x 3, y 4", np.zeros(3), 0.5),
     ],
 )

@@ -138,7 +138,7 @@ def differ():
     ("function", "error", "words"),
     [
         (fails, ModelError, r"fails\(\) that makes the data raised KeyError: 'mine'"),
-        (lambda: 3, DataError, "x is a int, which is not data"),
+        (lambda: 3, DataError, "x is of the type int, which is not data"),
         (empty, DataError, "the generator has no batches"),
         (four, DataError, "a tuple of 4 values"),
         (differ, DataError, "differ in their structures"),

@@ -106,5 +106,5 @@ def test_arrays_of_this_package_are_arrays():
 
 
 def test_a_stream_without_an_end_is_refused():
-    with pytest.raises(DataError, match=r"endless is a Endless, whose partitions grow .*--sharding=dynamic"):
+    with pytest.raises(DataError, match=r"endless is of the type Endless, whose partitions grow .*--sharding=dynamic"):
         sent_data(Endless("endless", lambda values: (values, values)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.support.machine.processes import ROOT
-from tests.trials.programs.manifest import PROGRAMS
+from tests.trials.programs.trial import PROGRAMS
 
 
 def test_each_program_has_a_name_of_its_own_and_stands_in_the_page():
