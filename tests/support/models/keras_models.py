@@ -108,7 +108,12 @@ def _weights(seed: int = 2) -> np.ndarray:
 def dense(optimizer: Any = None) -> KerasFit:
     """Layers without randomness, whose optimizer may be any."""
     model = keras.Sequential(
-        [keras.Input((8,)), L.Dense(16, activation="tanh"), L.LayerNormalization(), L.Dense(3, kernel_constraint="non_neg")]
+        [
+            keras.Input((8,)),
+            L.Dense(16, activation="tanh"),
+            L.LayerNormalization(),
+            L.Dense(3, kernel_constraint="non_neg"),
+        ]
     )
     model.compile(optimizer or keras.optimizers.Adam(0.01), LOGITS, metrics=["accuracy"])
     return KerasFit(model, _numbers(8), _whole(3))
@@ -126,7 +131,7 @@ def normalized() -> KerasFit:
     return KerasFit(model, _numbers(8), _whole(3))
 
 
-class _Recurrent(keras.Model):
+class Recurrent(keras.Model):
     """A model that only its code describes: no get_config, layers that are built at the first batch."""
 
     def __init__(self) -> None:
@@ -151,14 +156,14 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 def recurrent() -> KerasFit:
     """A subclass with an LSTM behind a mask, a frozen layer, a gradient, a loss and a schedule of its own."""
-    model = _Recurrent()
+    model = Recurrent()
     model.compile(
         keras.optimizers.SGD(_Schedule(), momentum=0.9), lambda y, p: LOGITS(y, p) * 1.5, metrics=["accuracy"]
     )
     return KerasFit(model, _whole(40, 7), _whole(3))
 
 
-class _Watched(keras.Layer):
+class Watched(keras.Layer):
     """A layer that adds a loss and keeps a metric."""
 
     def __init__(self) -> None:
@@ -177,16 +182,15 @@ def two_outputs() -> KerasFit:
     rows = L.Flatten()(L.Embedding(20, 4, embeddings_regularizer="l2")(ids))
     regularizer = keras.regularizers.L1L2(1e-3, 1e-2)
     hidden = L.Dense(8, activation="relu", kernel_regularizer=regularizer, activity_regularizer="l2")(numbers)
-    hidden = _Watched()(L.Concatenate()([hidden, rows]))
+    hidden = Watched()(L.Concatenate()([hidden, rows]))
     outputs = {
         "kind": L.Dense(3, name="kind")(hidden),
         "flag": L.Dense(1, activation="sigmoid", name="flag")(hidden),
-        "free": L.Dense(1, name="free")(hidden),
     }
     model = keras.Model([numbers, ids], outputs)
     model.compile(
         keras.optimizers.SGD(0.1, momentum=0.9),
-        loss={"kind": LOGITS, "flag": "binary_crossentropy", "free": None},
+        loss={"kind": LOGITS, "flag": "binary_crossentropy"},
         loss_weights={"kind": 0.7, "flag": 2.0},
         metrics={"kind": ["accuracy"], "flag": [keras.metrics.AUC(num_thresholds=50, name="auc")]},
         weighted_metrics={"kind": [keras.metrics.MeanIoU(3, sparse_y_pred=False, name="iou")]},
@@ -207,7 +211,7 @@ def weighted_examples() -> KerasFit:
     return dataclasses.replace(dense(), sample_weight=_weights())
 
 
-class _OwnStep(keras.Model):
+class OwnStep(keras.Model):
     def __init__(self) -> None:
         super().__init__()
         self.hidden, self.drop, self.out = L.Dense(9, "relu"), L.Dropout(0.3, seed=4), L.Dense(3)
@@ -231,7 +235,7 @@ class _OwnStep(keras.Model):
 
 def own_step() -> KerasFit:
     """A `train_step` of the model's own."""
-    model = _OwnStep()
+    model = OwnStep()
     rate = keras.optimizers.schedules.CosineDecay(0.05, 40)
     model.compile(keras.optimizers.Adam(rate, clipnorm=1.0), LOGITS, metrics=["accuracy"])
     return KerasFit(model, _numbers(8), _whole(3))
@@ -328,8 +332,8 @@ def _seeded(make: Callable[[], KerasFit]) -> Callable[[], KerasFit]:
 KERAS_FITS: Mapping[str, Callable[[], KerasFit]] = {
     make.__name__: _seeded(make)
     for make in (
-        dense, normalized, recurrent, two_outputs, weighted, weighted_examples, own_step, bfloat16, float16, words,
-        attention, large_table, residual,
+        recurrent, two_outputs, own_step, residual, dense, normalized, weighted, weighted_examples, bfloat16, float16,
+        words, attention, large_table,
     )
 }  # fmt: skip
 
