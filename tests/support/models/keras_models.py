@@ -114,7 +114,7 @@ def dense(optimizer: Any = None) -> KerasFit:
             L.LayerNormalization(),
             L.Dense(3, kernel_constraint="non_neg"),
         ]
-    )
+    )  # fmt: skip
     model.compile(optimizer or keras.optimizers.Adam(0.01), LOGITS, metrics=["accuracy"])
     return KerasFit(model, _numbers(8), _whole(3))
 
