@@ -1,7 +1,7 @@
 """A function that was traced eagerly, as nodes that another process imports into its own graph.
 
     portable = PortableGraph.of(function, variables)        # a ConcreteFunction
-    outputs = portable.place(batch, given)                  # in the default graph
+    results, effects, _ = portable.place(batch, given, "keras", ready)      # in the default graph
 
 What the function has captured becomes either a constant or one of the variables.  A variable that is only read at the
 top of the function may be given as a value: a tensor in the place of the variable.
