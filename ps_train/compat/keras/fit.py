@@ -167,7 +167,8 @@ class _Call:
         if first >= self.epochs:
             return driver.end()
         step = trace_step(self.model, self.data.element_spec)
-        steps = (self.epochs - first) * self.data.steps_per_epoch
+        # Where BackupAndRestore has restored an epoch, which other tasks do not know, the driver ends the job before.
+        steps = (self.epochs - self.initial_epoch) * self.data.steps_per_epoch
         malloc.tune_malloc(os.environ)
         with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory, gc_control.suspended():
             values: dict[str, Any] = {

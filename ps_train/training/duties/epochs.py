@@ -38,7 +38,7 @@ class Values(Protocol):
         """Writes the values of some keys."""
 
     def sums(self) -> np.ndarray[Any, Any]:
-        """Returns the model's sums so far, float32; may be called at any time."""
+        """Returns the model's sums so far, float64; may be called at any time."""
 
     def step(self) -> int:
         """Returns the global step."""
@@ -207,7 +207,7 @@ class PsValues:
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""
-        return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0, np.float32)
+        return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0)
 
     def step(self) -> int:
         """Returns the global step."""
