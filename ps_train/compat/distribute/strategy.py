@@ -17,23 +17,30 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import logging
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, trained
 from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
 from ps_train.modeling.keras.tracing import check_keras, is_tracing
+from ps_train.training.tasks import ps
+
+log = logging.getLogger(__name__)
 
 _HERE = "ParameterServerStrategy()"
 _VERBOSE = 5
@@ -63,6 +70,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         self.flags = {name: value for name, value in given.items() if value is not None}
         self._parsed = _parse(self.flags)
         self.num_workers = Cluster.of(with_local_hosts(self._parsed.job)).num_replicas
+        self._loop: OwnLoop | None = None
         super().__init__("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
         # Otherwise a model that was made outside of the scope cannot be compiled within it.
         self.extended.colocate_vars_with = lambda variable: contextlib.nullcontext()
@@ -96,6 +104,47 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
     def run_alone(self) -> None:
         """Makes this process the only worker of the program's own loops."""
         self.num_workers = 1
+
+    def exchange(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
+        """Makes a step of a loop of the program: the optimizer's variables get the values that the ps compute.
+
+        Args:
+          optimizer: the optimizer that the program calls.
+          gradients: of the variables; None for a variable without one.
+          variables: Keras variables.
+
+        Raises:
+          ModelError: the program's loop cannot be trained on this cluster.
+        """
+        kind = type(optimizer).__name__
+        if variables is None:
+            raise ModelError(f"{kind}.apply is called without variables: call apply_gradients(zip(gradients, ...)).")
+        given, found = trained(gradients, [*variables])
+        if not found:
+            raise ModelError(f"{kind}.apply_gradients is given no gradient: do the variables have a part in the loss?")
+        is_eager = tf.executing_eagerly()
+        with tf.init_scope():  # when a tf.function is traced, before it reads a variable
+            is_first = self._loop is None
+            loop = self._loop = self._loop or self._begun_loop(optimizer, found)
+            if is_first and loop.begin() and is_eager:
+                log.warning("the first gradients of this worker are those of its own initial values")
+        loop.apply(optimizer, gradients, variables)
+
+    def _begun_loop(self, optimizer: Any, variables: list[Any]) -> OwnLoop:
+        """Returns the loop of this process, which is not begun; a ps serves and ends here."""
+        task = self._parsed.task
+        if task.job_name == "local" or directory_of_workers():
+            raise ModelError(
+                f"{type(optimizer).__name__}.apply_gradients is called in a loop of the program's own, in the scope of "
+                f"a strategy with {self.num_workers} workers, and this process alone runs it: run the program in each "
+                "of them by python -m ps_train run --num_ps=N --num_workers=N, or call model.fit, or use one worker."
+            )
+        self.before_fit()
+        given = {name: value for name, value in self.flags.items() if name != "towers"}
+        job = parse_flags(as_arguments(given | OF_LOOP), os.environ).job
+        if task.job_name == "ps":
+            end_process_with(lambda: ps.run(job, task, Console(open(os.devnull, "w"), sys.stderr)))
+        return OwnLoop(job, task, optimizer, variables, self.num_replicas_in_sync)
 
     @property
     def cluster_resolver(self) -> Any:
@@ -183,7 +232,7 @@ def redirect_fit() -> None:
             _models_in_fit.reset(token)
 
     keras.Model.fit = fit
-    _refuse_own_updates()
+    _exchange_own_updates()
 
 
 def _is_quiet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -196,22 +245,20 @@ def _fit() -> Callable[..., Any]:
     return importlib.import_module("ps_train.compat.keras.fit").fit
 
 
-def _refuse_own_updates() -> None:
-    """Lets an optimizer refuse to update variables in the scope of a cluster of several workers.
+def _exchange_own_updates() -> None:
+    """Lets an optimizer that is called in a cluster of several workers give its gradients to the ps.
 
-    Such an update would be made by each worker for itself, on values of its own.
+    Otherwise each worker would update values of its own.
     """
     own_apply: Any = keras.optimizers.Optimizer.apply
 
+    @tf.autograph.experimental.do_not_convert
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1 and not is_tracing():
-            raise ModelError(
-                f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
-                f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "
-                "step into the model's train_step and call model.fit, or use one worker."
-            )
+        is_ours = isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1
+        if is_ours and not is_tracing():
+            return strategy.exchange(self, [*grads], trainable_variables)
         return own_apply(self, grads, trainable_variables)
 
     keras.optimizers.Optimizer.apply = apply

@@ -1,0 +1,68 @@
+"""A loop of a program's own trains on the engine: each `apply_gradients` is one of its steps."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ps_train.base.errors import ModelError
+from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop
+from ps_train.compat.scripts.program_end import program_has_ended
+from ps_train.config.job import Job, Task
+
+X = np.random.RandomState(0).randn(64, 5).astype("f")
+Y = np.random.RandomState(1).randint(0, 3, 64)
+
+
+def job(**values: Any) -> Job:
+    """Returns a job of one worker in this process, which is the ps too."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    return Job(worker_hosts=(address,), ps_on_workers=True, **{**OF_LOOP, "update": "sync", "steps_per_run": "1"} | values)
+
+
+class Program:
+    """A model with its step."""
+
+    def __init__(self, optimizer: Any) -> None:
+        keras.utils.set_random_seed(1)
+        layers = [keras.Input((5,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(3)]
+        self.model, self.optimizer = keras.Sequential(layers), optimizer
+        self._loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def step(self, x: Any, y: Any, apply: Any) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = self._loss(y, self.model(x, training=True))
+        variables = self.model.trainable_variables
+        apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    def train(self, steps: int, apply: Any, in_graph: bool = True) -> list[float]:
+        step = tf.function(self.step) if in_graph else self.step
+        parts = [slice(i % 4 * 16, i % 4 * 16 + 16) for i in range(steps)]
+        return [float(step(tf.constant(X[part]), tf.constant(Y[part]), apply)) for part in parts]
+
+
+def plainly(make: Any, steps: int) -> tuple[list[float], list[Any]]:
+    alone = Program(make())
+    losses = alone.train(steps, lambda gradients, variables: alone.optimizer.apply(gradients, variables))
+    return losses, alone.model.get_weights()
+
+
+def test_a_loop_in_a_function_equals_the_loop_alone():
+    losses, weights = plainly(lambda: keras.optimizers.Adam(0.02, clipnorm=0.5), 10)
+    program = Program(keras.optimizers.Adam(0.02, clipnorm=0.5))
+    loop = OwnLoop(job(), Task("worker", 0), program.optimizer, program.model.trainable_variables, 1.0)
+    assert not loop.begin()
+    found = program.train(10, lambda gradients, variables: loop.apply(program.optimizer, gradients, variables))
+    assert program_has_ended(None) == 0
+    np.testing.assert_allclose(found, losses, atol=1e-6)
+    for one, other in zip(program.model.get_weights(), weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert int(program.optimizer.iterations) == 10
