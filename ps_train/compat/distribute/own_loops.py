@@ -8,7 +8,8 @@ Every worker runs the program as it is.  The engine trains in a thread, with all
 checkpoints.  Its model is the program's loop (`exchange_model.py`).  It begins when `apply` is called, or traced, for
 the first time: then the worker gets the values of the chief.  It ends with the program.
 
-Variables that the optimizer does not update, such as those of batch normalization and of metrics, are each worker's own.
+Variables that the optimizer does not update, such as those of batch normalization and of metrics, are each worker's
+own.
 """
 
 from __future__ import annotations
@@ -168,13 +169,17 @@ class OwnLoop:
             )
         values = {key: variable.numpy() for key, variable in zip(keys, self._variables, strict=True)}
         model = ExchangeModel(values, rules, self._exchange, self._factor)
-        console = Console(open(os.devnull, "w"), sys.stderr)
         with tempfile.TemporaryDirectory(prefix="ps_train_loop_") as directory:
             job = self._job
             if not job.model_dir:
                 job = dataclasses.replace(job, model_dir=os.path.join(directory, "run"))
             given = prepare(job, self._task, model), None
-            return worker.run(job, self._task, console, given, self._events.append)
+            return worker.run(job, self._task, quiet_console(), given, self._events.append)
+
+
+def quiet_console() -> Console:
+    """Returns the console of the job: the program shows its progress, so only warnings and errors are seen."""
+    return Console(open(os.devnull, "w"), sys.stderr)
 
 
 def trained(gradients: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any]]:

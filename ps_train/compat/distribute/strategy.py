@@ -19,24 +19,25 @@ import importlib
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ps_train.base.console import Console
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
-from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, trained
+from ps_train.compat.distribute.own_data import marked, part_of, whole_of
+from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, quiet_console, trained
 from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
+from ps_train.data.sent.part import Part
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.modeling.keras.tracing import check_keras, is_tracing
 from ps_train.training.tasks import ps
 
@@ -119,7 +120,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         kind = type(optimizer).__name__
         if variables is None:
             raise ModelError(f"{kind}.apply is called without variables: call apply_gradients(zip(gradients, ...)).")
-        given, found = trained(gradients, [*variables])
+        _, found = trained(gradients, variables := [*variables])
         if not found:
             raise ModelError(f"{kind}.apply_gradients is given no gradient: do the variables have a part in the loss?")
         is_eager = tf.executing_eagerly()
@@ -143,7 +144,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         given = {name: value for name, value in self.flags.items() if name != "towers"}
         job = parse_flags(as_arguments(given | OF_LOOP), os.environ).job
         if task.job_name == "ps":
-            end_process_with(lambda: ps.run(job, task, Console(open(os.devnull, "w"), sys.stderr)))
+            end_process_with(lambda: ps.run(job, task, quiet_console()))
         return OwnLoop(job, task, optimizer, variables, self.num_replicas_in_sync)
 
     @property
@@ -152,14 +153,42 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Returns the dataset: a `fit` divides its batches itself, and a loop of the program has one device."""
+        """Returns this worker's part of a dataset of batches, for a loop of the program; a `fit` divides its own data.
+
+        With update="sync" it is a piece of each batch, else some of the batches.
+        """
         del options
-        return dataset
+        replica = self._replica()
+        if replica is None or not isinstance(dataset, tf.data.Dataset):
+            return dataset
+        part = Part(replica.declared, replica.index, deal=self.num_replicas_in_sync == 1)
+        return part_of(dataset, part, self._parsed.job.seed)
 
     def distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
-        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for all workers together."""
+        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for this worker."""
         del options
-        return dataset_fn(tf.distribute.InputContext())
+        if (replica := self._replica()) is None:
+            return dataset_fn(tf.distribute.InputContext())
+        context = tf.distribute.InputContext(replica.declared, replica.index, self.num_replicas_in_sync)
+        return marked(dataset_fn(context), lambda: dataset_fn(tf.distribute.InputContext()))
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        """Returns the sum or mean over the workers, as far as this one knows: it takes the others' values for its own.
+
+        So in a loop of several workers a sum is this worker's value times their number.
+        """
+        found = super().reduce(reduce_op, value, axis)
+        is_sum = str(getattr(reduce_op, "value", reduce_op)).upper() == "SUM"
+        if not is_sum or self._replica() is None or self.num_replicas_in_sync == 1:
+            return found
+        return tf.nest.map_structure(lambda one: one * tf.cast(self.num_replicas_in_sync, one.dtype), found)
+
+    def _replica(self) -> Replica | None:
+        """Returns which of the workers that run the program this process is; None if it is not one of several."""
+        task = self._parsed.task
+        if self.num_workers == 1 or task.job_name not in ("chief", "worker") or directory_of_workers():
+            return None
+        return Replica.of(Cluster.of(self._parsed.job), task)
 
     def experimental_distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
         """Does what `distribute_datasets_from_function` does: the name that TensorFlow 2.3 had for it."""
@@ -221,6 +250,8 @@ def redirect_fit() -> None:
         strategy, models = _strategy_of(self), _models_in_fit.get()
         if strategy is None or id(self) in models:
             return own_fit(self, *args, **kwargs)
+        args = tuple(map(whole_of, args))
+        kwargs = {name: whole_of(value) for name, value in kwargs.items()}
         if _is_quiet(args, kwargs):
             kwargs["verbose"] = 2
         token = _models_in_fit.set(models | {id(self)})

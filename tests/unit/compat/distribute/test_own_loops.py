@@ -24,7 +24,8 @@ def job(**values: Any) -> Job:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    return Job(worker_hosts=(address,), ps_on_workers=True, **{**OF_LOOP, "update": "sync", "steps_per_run": "1"} | values)
+    given = {**OF_LOOP, "steps_per_run": "1", "update": "sync", **values}
+    return Job(worker_hosts=(address,), ps_on_workers=True, **given)
 
 
 class Program:
