@@ -20,16 +20,20 @@ def of(count, deal):
     return [[x.numpy().tolist() for x, _ in part] for part in parts]
 
 
+def examples(parts):
+    return sorted(one for part in parts for batch in part for one in batch)
+
+
 def test_each_batch_is_cut_into_the_pieces_of_the_workers():
     one, other = of(2, deal=False)
     assert [len(piece) for piece in one] == [len(piece) for piece in other] == [4, 4, 3]
-    assert sorted(sum(one + other, [])) == list(range(22))
+    assert examples([one, other]) == list(range(22))
 
 
 def test_a_batch_of_too_few_examples_has_empty_pieces():
     parts = of(4, deal=False)
     assert [len(part) for part in parts] == [3] * 4
-    assert sorted(sum(sum(parts, []), [])) == list(range(22))
+    assert examples(parts) == list(range(22))
     tiny = tf.data.Dataset.from_tensor_slices(np.arange(3)).batch(3)
     assert [len(next(iter(part_of(tiny, Part(4, i), 0)))) for i in range(4)] == [0, 1, 1, 1]
 
@@ -37,7 +41,7 @@ def test_a_batch_of_too_few_examples_has_empty_pieces():
 def test_batches_are_dealt():
     one, other = of(2, deal=True)
     assert [[len(batch) for batch in part] for part in (one, other)] == [[8, 6], [8]]
-    assert sorted(sum(one + other, [])) == list(range(22))
+    assert examples([one, other]) == list(range(22))
 
 
 def test_a_part_remembers_the_whole_and_other_data_are_whole():
