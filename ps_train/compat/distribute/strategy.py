@@ -172,6 +172,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         context = tf.distribute.InputContext(replica.declared, replica.index, self.num_replicas_in_sync)
         return marked(dataset_fn(context), lambda: dataset_fn(tf.distribute.InputContext()))
 
+    @tf.autograph.experimental.do_not_convert
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """Returns the sum or mean over the workers, as far as this one knows: it takes the others' values for its own.
 
