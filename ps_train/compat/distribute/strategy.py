@@ -94,6 +94,9 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
 
         So a ps does not go on in a program with a model that it has not trained, and serves a second `fit`.
         """
+        if self._loop is not None:  # its job ends before another begins
+            self._loop.finish(None)
+            self._loop = None
         directory, task = asked_directory(), self._parsed.task
         if not directory or directory_of_workers() or task.job_name == "local":
             return
@@ -124,14 +127,18 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         if not found:
             raise ModelError(f"{kind}.apply_gradients is given no gradient: do the variables have a part in the loss?")
         is_eager = tf.executing_eagerly()
-        with tf.init_scope():  # when a tf.function is traced, before it reads a variable
-            is_first = self._loop is None
-            loop = self._loop = self._loop or self._begun_loop(optimizer, found)
-            if is_first and loop.begin() and is_eager:
-                log.warning("the first gradients of this worker are those of its own initial values")
-        loop.apply(optimizer, gradients, variables)
+        if self._loop is None:
+            with tf.init_scope():  # when a tf.function is traced, before it reads a variable
+                loop = self._loop_of(optimizer, found)
+                if loop.begin() and is_eager:
+                    log.warning(
+                        "the first gradients of this worker are those of its own initial values, and not of the "
+                        "chief's: call keras.utils.set_random_seed, or make the step a tf.function"
+                    )
+                self._loop = loop
+        self._loop.apply(optimizer, gradients, variables)
 
-    def _begun_loop(self, optimizer: Any, variables: list[Any]) -> OwnLoop:
+    def _loop_of(self, optimizer: Any, variables: list[Any]) -> OwnLoop:
         """Returns the loop of this process, which is not begun; a ps serves and ends here."""
         task = self._parsed.task
         if task.job_name == "local" or directory_of_workers():
