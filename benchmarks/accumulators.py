@@ -92,7 +92,7 @@ class _Trial:
     """
 
     def __init__(self, data: Data) -> None:
-        from ps_train.modeling.model import load_model
+        from ps_train.modeling.load_model import load_model
 
         self._data, self._model = data, load_model(data.model, {})
         self._train: Any = self._model.data("train", "")

@@ -17,7 +17,19 @@ import importlib  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
-    from ps_train import data, embeddings, estimator, features, losses, metrics, negatives, optimizers, serving, train
+    from ps_train import (
+        data,
+        embeddings,
+        estimator,
+        features,
+        keras,
+        losses,
+        metrics,
+        negatives,
+        optimizers,
+        serving,
+        train,
+    )
     from ps_train.base.errors import ConfigError, DataError, ModelError, PsTrainError, RefusedError, TrainingError
     from ps_train.commands.launch.fit import FitResult, fit
     from ps_train.commands.tuning.call import TuneResult, tune
@@ -58,6 +70,7 @@ __all__ = [
     "estimator",
     "features",
     "fit",
+    "keras",
     "losses",
     "metrics",
     "models",

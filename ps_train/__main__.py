@@ -192,15 +192,16 @@ def _import_for_children(job: Job) -> None:
 def _check_model(job: Job) -> int:
     """Imports the model and makes it once, and checks where it writes to; returns the exit code."""
     from ps_train.config.file_systems import check_file_systems
-    from ps_train.modeling.model import load_model
+    from ps_train.modeling.load_model import load_model, use_flags
     from ps_train.saved.export.export import prepare_export
     from ps_train.training.joining.model_directory import check_model_dir
     from ps_train.training.joining.warm_starts import open_warm_start
 
-    load_model(job.model, job.model_arguments(), job.sources)
+    model = load_model(job.model, job.model_arguments(), job.sources)
+    use_flags(model, job)
     check_file_systems(job)
     check_model_dir(job)
-    open_warm_start(job, job.model_dir)
+    open_warm_start(job, model, job.model_dir)
     if job.export_dir:
         prepare_export(job.export_dir)
     return EXIT_DONE

@@ -49,6 +49,7 @@ _PAGES = {
     "ps_train.data": "data#arrays",
     "ps_train.embeddings": "tables#a-table",
     "ps_train.features": "ranking#features",
+    "ps_train.keras": "keras#fit",
     "ps_train.losses": "ranking#losses",
     "ps_train.metrics": "models#metrics",
     "ps_train.negatives": "ranking#negatives",
@@ -298,7 +299,7 @@ def _entry(name: str, value: Any) -> str:
 
 
 _WITH_METHODS = ("FitResult", "Model", "Served", "UnboundedSource")
-_INTERNAL = ("place", "strings", "examples", "chunks")
+_INTERNAL = ("place", "strings", "examples", "chunks", "epochs", "takers")
 """Classes whose methods users define or call, and methods that they do not."""
 
 

@@ -244,6 +244,14 @@ def variable_once(optimizer: Any, name: str, graph: Any) -> Any:
     return optimizer._get_non_slot_variable(name, graph=graph)
 
 
+def trained_by(optimizer: Any) -> list[Any]:
+    """Returns the variables that a Keras optimizer was built for, in the order of gradients given without variables.
+
+    The public API (`variables`) has only those that the optimizer made.
+    """
+    return list(getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables)
+
+
 def updates_of(optimizer: Any) -> Any:
     """Returns the variable with the number of calls of a Keras optimizer's `apply`.
 

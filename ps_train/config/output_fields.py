@@ -147,7 +147,8 @@ class OutputFields:
     warm_start: str = job_field(
         "",
         "checkpoints",
-        "Checkpoint, directory of checkpoints or SavedModel of another training, whose values a new run begins with. "
+        "Checkpoint, directory of checkpoints, SavedModel, or .keras file of a Keras model, whose values a new run "
+        "begins with. "
         "A run with checkpoints in model_dir resumes from them instead.",
         page="checkpoints#warm-start",
         path=LOCAL,

@@ -280,6 +280,15 @@ class TrainingFields:
         shared=True,
     )
 
+    keras_tables: str = job_field(
+        "rows",
+        "gradients",
+        "Large embeddings of Keras models.  rows: the rows that a batch reads travel, and are updated.  dense: all "
+        "rows, as in Keras.",
+        one_of(("rows", "dense")),
+        page="keras#tables",
+        shared=True,
+    )
     pull_codec: str = job_field(
         NONE,
         "transport",

@@ -14,29 +14,26 @@ A model knows nothing of ps, workers, sessions or steps.
 
 from __future__ import annotations
 
-import dis
-import importlib
-import inspect
-import numbers
-import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ps_train.base.errors import ConfigError, ModelError, PsTrainError
-from ps_train.base.user_code import describe, line_of, shown, user_code
-from ps_train.config.model_arguments import convert_arguments, missing_module, split_model_path
+from ps_train.base.errors import ConfigError
 from ps_train.config.optimizer_arguments import OptimizerName, values_of
-from ps_train.modeling.file_check import add_working_directory
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ps_train.config.job import Job
     from ps_train.data.arrays import Arrays
     from ps_train.data.stream import Stream
 
 
 SUMS = "ps_train/sums"
 """Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
+
+
+SKIPPED = "ps_train/skipped"
+"""Key of a collection: for each build of a model with `may_skip`, True (bool scalar) if the batch makes no update."""
 
 
 class Model:
@@ -48,6 +45,7 @@ class Model:
       hooks_every_step: True if the hooks must run at every step, which is slower.
       gives_advice: True to end a run with lines that say how to continue it.
       refused_flags: name of each flag that is not possible with the model to the reason, and what to do.
+      may_skip: True if some batches make no update, as the collection SKIPPED tells.
       has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
       sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
@@ -56,9 +54,10 @@ class Model:
     default_learning_rate = 0.1
     sums = 0
     has_epochs = False
+    may_skip = False
     hooks_every_step = False
     gives_advice = True
-    refused_flags: Mapping[str, str] = {}
+    refused_flags: ClassVar[Mapping[str, str]] = {"keras_tables": "it is for Keras models"}
 
     def data(self, split: str, data_dir: str) -> Arrays | tf.data.Dataset | Stream:
         """Returns all examples of a split, not sharded, shuffled, repeated or batched.
@@ -153,8 +152,27 @@ class Model:
         """
         return []
 
-    def epochs(self) -> Any:
-        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`); None for nothing."""
+    def epochs(self) -> Sequence[Any]:
+        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`)."""
+        return []
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the flags that are for models of this kind; called before the model is built."""
+
+    def notes(self) -> Sequence[str]:
+        """Returns lines that the chief writes before it trains; called after the model has been built."""
+        return []
+
+    def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
+        """Returns the values in a file of the model's own format, numpy, by the names of variables and slots.
+
+        Args:
+          path: --warm_start.
+          flag: the flag with its value and source, for errors.
+
+        Returns:
+          The values; {} if the model was not traced yet; None for files of another format.
+        """
         return None
 
     def takers(self) -> Sequence[Any]:
@@ -201,132 +219,3 @@ def make_optimizer(name: str, learning_rate: float) -> tf.compat.v1.train.Optimi
     if isinstance(name, OptimizerName):
         name.is_used = True
     return makers[name](learning_rate, **values)
-
-
-def load_model(path: str, arguments: Mapping[str, str], sources: Mapping[str, str] | None = None) -> Model:
-    """Makes an instance of the user's model.
-
-    Args:
-      path: `package.module:Class`, or `package.module:function` for a function that returns a compiled Keras model.
-      arguments: name to text; converted to the types that the parameters are annotated with.
-      sources: `name=text` to the source of an argument, for errors.
-
-    Raises:
-      ModelError: path, arguments or methods are wrong, or the user's own code cannot be imported or constructed.
-    """
-    maker = _load_maker(path)
-    try:
-        parameters = dict(inspect.signature(maker).parameters)
-    except ValueError:
-        parameters = {}
-    values = convert_arguments(path, parameters, arguments, sources or {})
-    with user_code(f"{maker.__name__}()"):
-        model = maker(**values)
-    if not isinstance(maker, type):
-        model = _made_by_function(path, model)
-    check_methods(model)
-    return model
-
-
-def _made_by_function(path: str, made: Any) -> Model:
-    """Returns the model that the function of a path made; of a Keras model, with the function `data` of the module."""
-    if isinstance(made, Model):
-        return made
-    keras = sys.modules.get("keras")
-    if keras is None or not isinstance(made, keras.Model):
-        raise ModelError(
-            f"model={path}: the function returned {shown(made)}: return a compiled keras.Model, or name a subclass of "
-            "ps_train.Model."
-        )
-    from ps_train.modeling.keras.keras_model import KerasModel  # late: most jobs have no Keras model
-
-    return KerasModel(made, getattr(load_module(path), "data", None))
-
-
-_METHODS = {
-    "data": ("split", "data_dir"),
-    "forward": ("features", "training"),
-    "loss": ("outputs", "labels"),
-    "metrics": ("outputs", "labels"),
-    "predictions": ("outputs",),
-    "optimizer": ("name", "learning_rate"),
-    "compute_gradients": ("loss", "variables"),
-    "hooks": (),
-    "saving_listeners": (),
-}
-"""Arguments of each method, which are given by position."""
-
-
-def check_methods(model: Model) -> None:
-    """Checks that a model has all methods, and that they take their arguments; raises ModelError."""
-    kind = type(model).__name__
-    for name, arguments in _METHODS.items():
-        method, usual = getattr(model, name), f"def {name}(self, {', '.join(arguments)})"
-        if getattr(method, "__func__", None) is getattr(Model, name) and name in ("data", "forward", "loss"):
-            raise ModelError(f"{kind} has no method {name}(): define {usual}.")
-        if not callable(method):
-            raise ModelError(f"{kind}.{name} is {shown(method)}, not a method: define {usual}.")
-        try:
-            inspect.signature(method).bind(*arguments)
-        except ValueError:  # it has no signature
-            continue
-        except TypeError:
-            found = f"{name}{inspect.signature(method)}"
-            raise ModelError(f"{kind}.{found} does not take {len(arguments)} arguments: use {usual}.") from None
-        if inspect.iscoroutinefunction(method):
-            raise ModelError(f"{kind}.{name}() is async, which is not supported: use {usual}.")
-    if not isinstance(model.default_optimizer, str):
-        raise ModelError(f"{kind}.default_optimizer is {shown(model.default_optimizer)}: use a name such as 'adam'.")
-    rate = model.default_learning_rate
-    if isinstance(rate, bool) or not isinstance(rate, numbers.Real) or not 0 < rate < float("inf"):
-        raise ModelError(f"{kind}.default_learning_rate is {shown(rate)}: use a number above 0.")
-
-
-def ignores_data_dir(model: Model) -> bool:
-    """Returns True if the model's `data` certainly does not read its argument `data_dir`: no instruction loads it."""
-    code = getattr(inspect.unwrap(type(model).data), "__code__", None)
-    if code is None or code.co_argcount < 3:
-        return False
-    name = code.co_varnames[2]
-    if name in code.co_cellvars or {"locals", "vars", "eval"} & set(code.co_names):
-        return False
-    loads = [step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_FAST")]
-    return not any(name == value or (isinstance(value, tuple) and name in value) for value in loads)
-
-
-def load_module(path: str) -> Any:
-    """Returns the module of a model, `package.module:Class`; raises ModelError if it cannot be imported."""
-    module_name, _ = split_model_path(path)
-    add_working_directory()
-    try:
-        return importlib.import_module(module_name)
-    except PsTrainError:
-        raise
-    except (Exception, SystemExit) as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and (module_name + ".").startswith(missing + "."):
-            raise missing_module(path, missing) from None
-        raise _error_of_user(f"model={path} cannot be imported", error) from error
-
-
-def _load_maker(path: str) -> Any:
-    """Returns what makes the model: a subclass of Model, or a function."""
-    module, (module_name, name) = load_module(path), split_model_path(path)
-    found = getattr(module, name, None)
-    if found is None:
-        classes = [name for name, value in vars(module).items() if _is_model(value)]
-        raise ModelError(f"model={path}: {module_name} has no {name!r}; its models: {', '.join(classes) or 'none'}.")
-    if not _is_model(found) and not inspect.isfunction(found):
-        raise ModelError(f"model={path}: {name} is not a subclass of ps_train.Model.")
-    return found
-
-
-def _is_model(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Model) and value is not Model
-
-
-def _error_of_user(what: str, error: BaseException) -> ModelError:
-    """Returns an exception of the user's own code as an error with the file and line where it came from."""
-    if isinstance(error, SyntaxError):
-        return ModelError(f"{what}: {type(error).__name__}: {error.msg} ({line_of(error)}).")
-    return ModelError(f"{what}: {describe(error)}.")

@@ -1,4 +1,4 @@
-"""`ps_train.fit` in the kernel of a notebook: the example, the bar as text and as a widget, and an interrupt."""
+"""`fit` in the kernel of a notebook: the examples, the bar as text and as a widget, and an interrupt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.machine.proc import marked
 from tests.support.machine.processes import eventually
 
 ROOT = pathlib.Path(__file__).parents[2]
-NOTEBOOK = ROOT / "examples" / "notebook" / "clicks.ipynb"
+NOTEBOOKS = ROOT / "examples" / "notebook"
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +58,7 @@ def text_of(cell) -> str:
 def test_the_example_runs_and_shows_a_bar(tmp_path: pathlib.Path, environment: None) -> None:
     import nbformat
 
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(NOTEBOOKS / "clicks.ipynb", as_version=4)
     assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code"] == [[]] * 6
     client_of(notebook, tmp_path).execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -75,6 +75,20 @@ def test_the_example_runs_and_shows_a_bar(tmp_path: pathlib.Path, environment: N
     assert "'auc'" in table.outputs[0].data["text/plain"]
     assert missing("matplotlib") or "image/png" in plot.outputs[0].data
     assert further.outputs[-1].data["text/plain"].startswith("(1200, {'auc': 0.")
+
+
+@needs_kernel
+def test_the_example_of_keras_trains_the_model_of_the_notebook(tmp_path: pathlib.Path, environment: None) -> None:
+    import nbformat
+
+    notebook = nbformat.read(NOTEBOOKS / "keras.ipynb", as_version=4)
+    assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code"] == [[]] * 6
+    client_of(notebook, tmp_path).execute()
+    fit, history, score, further = [cell for cell in notebook.cells if cell.cell_type == "code"][2:]
+    assert "Epoch 1/4" in text_of(fit)
+    assert "'val_AUC'" in history.outputs[-1].data["text/plain"]
+    assert "'AUC'" in score.outputs[-1].data["text/plain"]
+    assert further.outputs[-1].data["text/plain"] == "True"
 
 
 @needs_kernel

@@ -21,7 +21,7 @@ LINE = "base < config < cluster < data < modeling < engine < saved < observe < t
 
 ORDER = LINE.split(" < ")
 FACES = {"embeddings", "features", "losses", "metrics", "negatives", "optimizers", "train", "estimator"}
-FACES |= {"serving"}
+FACES |= {"keras", "serving"}
 """Modules at the top that hand public names on, with `__init__` and `__main__`; no subsystem imports them."""
 
 PUBLIC = {"data", "embeddings", "features", "losses", "metrics", "models", "negatives", "optimizers"}

@@ -23,7 +23,7 @@ from ps_train.engine.step.train_step import TrainStep
 from ps_train.engine.variables.plan import Plan, human_bytes
 from ps_train.engine.variables.trace import ModelVariables, trace
 from ps_train.engine.variables.variables import is_ps_device
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model, use_flags
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import prepare_export
 from ps_train.training.joining.model_check import check_model
@@ -88,6 +88,7 @@ def plan_job(job: Job, cluster: Cluster) -> PlannedJob:
     """
     empty = own_memory_bytes()
     model = load_model(job.model, job.model_arguments(), job.sources)
+    use_flags(model, job)
     check_file_systems(job)
     check_model_dir(job)
     if job.export_dir:

@@ -14,7 +14,7 @@ from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job
 from ps_train.config.job_values import described
 from ps_train.engine.variables.trace import trace
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model, use_flags
 from ps_train.modeling.splits import training_source
 from ps_train.training.joining.prepare import step_to_show
 from ps_train.training.joining.warm_starts import find_warm_start
@@ -28,10 +28,11 @@ def dry_run(job: Job, console: Console) -> int:
     """
     cluster = Cluster.of(with_local_hosts(job))
     model = load_model(job.model, job.model_arguments(), job.sources)
+    use_flags(model, job)
     check_file_systems(job)
     source = training_source(model, job)
     variables = trace(model, source, job.min_batch_size, job.seed)
-    found = find_warm_start(job, variables, job.model_dir)
+    found = find_warm_start(job, model, variables, job.model_dir)
     if not found:
         console.line(
             f"{job.model_dir} has checkpoints: the run resumes, and {described(job, 'warm_start')} is not used"

@@ -69,7 +69,7 @@ from ps_train.config.metric_rule import MetricRule
 from ps_train.config.output_fields import NO_TRACKER, OF_ONE_RUN
 from ps_train.config.verbs import VERBS
 from ps_train.modeling.file_check import check_model_file, model_parameters
-from ps_train.modeling.model import load_module
+from ps_train.modeling.load_model import load_module
 
 _LOCK = "lock"
 _OF_STORAGES = ("sqlalchemy", "optuna", "redis")

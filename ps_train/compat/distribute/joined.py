@@ -82,7 +82,7 @@ def join(task: Task, given: Mapping[str, Any], roles: Mapping[str, Role] | None 
             f"{task} calls Server.join() and waits for a model, which comes only from a chief on the same machine: "
             "start the program with python -m ps_train run --num_ps=N --num_workers=N, or let every worker make the "
             "model and call fit.",
-            page="migrate#from-tfdistribute-or-horovod",
+            page="keras#programs-of-tfdistribute",
         )
     for number in itertools.count():
         while not os.path.exists(_path(directory, number)):

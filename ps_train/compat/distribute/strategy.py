@@ -70,8 +70,11 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """The number of workers; 1 while a worker's step is traced."""
-        return 1 if is_tracing() else self.num_workers
+        """The number of workers that share a batch: all with update="sync", else 1; 1 while a step is traced.
+
+        In TensorFlow's ParameterServerStrategy it is 1 too: a batch is that of one worker.
+        """
+        return self.num_workers if self._parsed.job.update == "sync" and not is_tracing() else 1
 
     def scope(self) -> Scope:
         """Returns a context in which models are made; a `fit` leaves it while it trains."""
@@ -208,7 +211,7 @@ def _refuse_own_updates() -> None:
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, ParameterServerStrategy) and strategy.num_replicas_in_sync > 1:
+        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1 and not is_tracing():
             raise ModelError(
                 f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
                 f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -97,9 +98,7 @@ def children_of(job: Job, arguments: Sequence[str], directory: str, console: Con
         is_done = True
     finally:
         release_held_port(int(here.rpartition(":")[2]))
-        if not is_done:
-            children.post(lambda secs: children.begin_shutdown(secs), 0.0)
-        thread.join(GRACE_SECS)
-        if thread.is_alive():
-            children.kill_all()
-            thread.join(GRACE_SECS)
+        children.post(children.begin_shutdown, GRACE_SECS if is_done else 0.0)
+        if is_done:  # a task that was just started again does not know that the job is over
+            children.later(GRACE_SECS / 2, children.send_all, signal.SIGTERM)
+        thread.join(2 * GRACE_SECS)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ps_train.modeling.keras.names import keyed_variables, slot_keys
+from ps_train.base.private_tf import updates_of
+from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.traced_step import FIXED, SUM, TracedStep, keyed_metrics
 from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.training.duties.epochs import Values
@@ -18,23 +19,22 @@ class KerasCluster:
     Args:
       model: the compiled model.
       step: its traced step.
-      first_iterations: the optimizer's iterations before the first step of the job.
 
     Attributes:
       values: the values on the ps in the present session.
       step: the global step at which all workers are at rest.
+      is_changed: True once `push` was called.
     """
 
     values: Values
 
-    def __init__(self, model: Any, step: TracedStep, first_iterations: int) -> None:
-        self._model, self._first = model, first_iterations
-        self.step = 0
+    def __init__(self, model: Any, step: TracedStep) -> None:
+        self._model, self._first = model, step.rules.iterations
+        self.step, self.is_changed = 0, False
         on_ps = {one.key for one in step.variables if one.role not in (FIXED, SUM)}
         variables = keyed_variables(model)
         self._weights = {key: one for key, one in variables.items() if key in on_ps}
-        keys = slot_keys(model.optimizer, list(variables.values()))
-        self._all_slots = {keys[id(one)]: one for one in model.optimizer.variables}
+        self._all_slots = step.rules.slot_variables
         metrics = keyed_metrics(model)
         self._sums = [(one.value, metrics[one.key]) for one in step.variables if one.role == SUM]
         self._base: Any = 0.0
@@ -51,10 +51,11 @@ class KerasCluster:
         wanted = {**self._weights, **(self._slots if slots else {})}
         for key, value in self.values.read(list(wanted)).items():
             wanted[key].assign(value)
-        self._model.optimizer.iterations.assign(self._first + self.step)
+        updates_of(self._model.optimizer).assign(self._first + self.step)
 
     def push(self) -> None:
         """Writes the values of the model and its optimizer to the ps."""
+        self.is_changed = True
         self.values.write({key: one.numpy() for key, one in {**self._weights, **self._slots}.items()})
 
     def push_rate(self, rate: float) -> None:

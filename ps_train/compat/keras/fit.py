@@ -27,6 +27,7 @@ from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.fit import check_names, texts_of
 from ps_train.compat.distribute.joined import ask, directory_of_workers
+from ps_train.compat.distribute.scopes import outside_scopes
 from ps_train.compat.keras.children import children_of
 from ps_train.compat.keras.cluster_values import KerasCluster
 from ps_train.compat.keras.epochs import EpochDriver, Validation
@@ -36,6 +37,7 @@ from ps_train.data.sent.given_arrays import split_arrays
 from ps_train.data.sent.sent_data import SentData, sent_data
 from ps_train.modeling.keras.sent_model import TracedKerasModel, write_settings
 from ps_train.modeling.keras.traced_step import TracedStep, build, trace_step
+from ps_train.modeling.keras.tracing import check_keras
 from ps_train.training.duties.epochs import Values
 from ps_train.training.joining.prepare import prepare
 from ps_train.training.tasks import ps, worker
@@ -106,6 +108,7 @@ def fit(
         if the training failed.
       Exception: the one that a callback raised.
     """
+    check_keras()
     check_model(model)
     parsed = _parse(given)
     task = parsed.task
@@ -128,7 +131,8 @@ def fit(
         *_unpacked(validation_data), validation_batch_size or batch_size, validation_steps, validation_freq
     )
     call = _Call(model, data, callbacks, epochs, initial_epoch, verbose, validation, given)
-    return call.run(parsed)
+    with outside_scopes():
+        return call.run(parsed)
 
 
 @dataclasses.dataclass
@@ -178,7 +182,7 @@ class _Call:
             if is_local or asked:
                 values |= {"model": _SENT, "model_arg": (f"path={directory}",)}
             if is_local:
-                values["status_port"] = 0
+                values["status_port"] = 0 if parsed.job.status_port is None else parsed.job.status_port
             job = _parse(self.given, values).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
@@ -191,8 +195,7 @@ class _Call:
                 write_settings(directory, deals)
             if asked:
                 ask(asked, arguments)
-            if not is_local:
-                assert task is not None
+            if task is not None:
                 self._train(job, task, fitted, console)
             else:
                 with children_of(job, arguments, directory, console) as children:
@@ -239,9 +242,9 @@ class FittedModel(TracedKerasModel):
         """Returns the batches; there is no test split."""
         return self.batches_of(self._data, self._deals) if split == "train" else None
 
-    def epochs(self) -> Any:
+    def epochs(self) -> list[Any]:
         """Returns what is told the ends of epochs."""
-        return self._listener if self._is_chief else None
+        return [self._listener] if self._is_chief else []
 
     def takers(self) -> list[Any]:
         """Returns what gives the model the trained values."""
@@ -253,7 +256,7 @@ class _Listener:
 
     def __init__(self, driver: EpochDriver, model: Any, step: TracedStep) -> None:
         self._driver, self._model = driver, model
-        self._cluster = KerasCluster(model, step, int(model.optimizer.iterations.numpy()))
+        self._cluster = KerasCluster(model, step)
 
     def attach(self, values: Values, step: int) -> None:
         """Begins, or goes on in a new session."""
@@ -285,9 +288,11 @@ class _Listener:
 
     def end(self) -> bool:
         """Ends the training."""
+        self._cluster.is_changed = False
         self._driver.end()
-        self._cluster.push()
-        return True
+        if self._cluster.values.step() != self._cluster.step:
+            self._cluster.push()  # a worker has made a step after the last epoch
+        return self._cluster.is_changed
 
 
 def check_model(model: Any) -> None:

@@ -14,11 +14,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
 from ps_train.base.errors import ModelError
 from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.modeling.keras.names import keyed_slots, keyed_variables
+from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.modeling.tables.table_layout import TableLayout, layouts_from
 from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_source
 
@@ -52,24 +54,27 @@ def load(model: Any, model_dir: str) -> int:
     _check(variables, source)
     slots = _slots_in(model, variables, source)
     layouts = layouts_from(source.read(LAYOUTS_KEY).item()) if LAYOUTS_KEY in source.kinds else {}
-    for key, variable in [*variables.items(), *slots.items()]:
+    for key, variable in [*variables.items(), *(slots or {}).items()]:
         if key in source.kinds:
             variable.assign(_by_id(source.read(key), _layout_of(key, layouts)))
-    if slots and not any(variable is model.optimizer.iterations for variable in slots.values()):
-        model.optimizer.iterations.assign(max(step, 0))
+    if slots is not None:
+        if not any(variable is model.optimizer.iterations for variable in slots.values()):
+            model.optimizer.iterations.assign(max(step, 0))
+        if RATE_KEY in source.kinds and isinstance(rate := model.optimizer.learning_rate, keras.Variable):
+            rate.assign(source.read(RATE_KEY))
     return step
 
 
-def _slots_in(model: Any, variables: Mapping[str, Any], source: SourceCheckpoint) -> dict[str, Any]:
-    """Returns key to variable of the optimizer, those that a checkpoint has; none if it is of another optimizer."""
+def _slots_in(model: Any, variables: Mapping[str, Any], source: SourceCheckpoint) -> dict[str, Any] | None:
+    """Returns key to variable of the optimizer, those that a checkpoint has; None if it is of another optimizer."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
-        return {}
+        return None
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     slots = {_key_in(source, model, key): slot for key, slot in keyed_slots(model).items()}
     found = {key: slot for key, slot in slots.items() if key in source.kinds and not _difference(key, slot, source)}
-    missing = [key for key, slot in slots.items() if slot.shape and key not in found]
+    missing = [key for key, slot in slots.items() if len(slot.shape) and key not in found]  # a job has no scalars
     of_variables = tuple(f"{key}/" for key in variables)
     others = [key for key in source.kinds if key.startswith(of_variables) and key not in slots and key not in variables]
     if missing or others:
@@ -77,7 +82,7 @@ def _slots_in(model: Any, variables: Mapping[str, Any], source: SourceCheckpoint
             "checkpoint %s is of another optimizer than %s, which starts as new: it has %s",
             source.shown, type(optimizer).__name__, f"no {missing[0]}" if missing else min(others),
         )  # fmt: skip
-        return {}
+        return None
     return found
 
 

@@ -29,7 +29,7 @@ from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.precision import cast_gradient, cast_values, widen, widen_outputs
 from ps_train.engine.variables.seeded_graph import distinct_seeds
 from ps_train.engine.variables.trace import ModelVariables
-from ps_train.modeling.model import Model
+from ps_train.modeling.model import SKIPPED, Model
 from ps_train.modeling.tables.deferred_lookups import DeferredLookups, Fetch, OfVocabularies
 
 _KEYS = v1.GraphKeys
@@ -146,6 +146,7 @@ def mean_gradients(
     updates: list[tf.Operation] = []
     results: list[_BatchGradients] = []
     after: list[Any] = []
+    before = len(v1.get_collection(SKIPPED))
     for number in range(accumulate):
         if number:
             # One after the other, to bound the memory.
@@ -159,7 +160,11 @@ def mean_gradients(
     names = [*inputs.model_variables.with_gradient(), *rows]
     gradients = dict(zip(names, means[: len(names)], strict=True))
     masks = dict(zip(sparse, means[len(names) :], strict=True))
-    return Computed(loss, gradients, masks, rows, used, examples, devices[0].state.values(), updates, loss)
+    skipped = v1.get_collection(SKIPPED)[before:]
+    # The loss of a skipped batch may be infinite, and is not pushed.
+    judged = tf.where(tf.reduce_any(tf.stack(skipped)), tf.zeros_like(loss), loss) if skipped else loss
+    state = devices[0].state.values()
+    return Computed(loss, gradients, masks, rows, used, examples, state, updates, judged, skipped)
 
 
 def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> _Tower:

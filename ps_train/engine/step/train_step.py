@@ -94,7 +94,7 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
     """
     job, replica = spec.job, spec.replica
     _check_variables(job, spec.variables)
-    update = make_update(job, replica.declared)
+    update = make_update(job, replica.declared, spec.model.may_skip)
     parts = parts_of(spec, update, features)
     pusher = replica
     for part in parts:

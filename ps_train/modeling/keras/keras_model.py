@@ -27,11 +27,13 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.user_code import shown, user_code
+from ps_train.config.job import Job
 from ps_train.modeling.keras.eager_thread import eagerly
 from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.placed_step import PlacedStep
 from ps_train.modeling.keras.traced_scoring import trace_prediction, trace_scoring
 from ps_train.modeling.keras.traced_step import TracedStep, trace_step
+from ps_train.modeling.keras.weight_files import check_weight_file, is_weight_file, values_in
 from ps_train.modeling.model import Model
 
 Data = Callable[[str, str], Any]
@@ -54,6 +56,7 @@ class KerasModel(Model):
     _given_model: Any = None
     _given_data: Data | None = None
     _training: _Training | None = None
+    _by_rows = True
 
     def __init__(self, model: Any = None, data: Data | None = None) -> None:
         self._given_model, self._given_data = model, data
@@ -93,12 +96,13 @@ class KerasModel(Model):
         return found
 
     @functools.cached_property
-    def default_learning_rate(self) -> float:
+    def default_learning_rate(self) -> float:  # type: ignore[override]
         """The rate of the model's optimizer; 1.0 for a schedule, as a factor of it."""
-        return 1.0 if self._has_schedule else float(self.network.optimizer.learning_rate)
+        optimizer = self.network.optimizer
+        return 1.0 if self._has_schedule else eagerly(lambda: float(optimizer.learning_rate))
 
     @functools.cached_property
-    def refused_flags(self) -> Mapping[str, str]:
+    def refused_flags(self) -> Mapping[str, str]:  # type: ignore[override]
         """The flags that are not possible with a Keras model."""
         scheduled = {"learning_rate": "its optimizer has a schedule; change that"} if self._has_schedule else {}
         return scheduled | {
@@ -115,7 +119,12 @@ class KerasModel(Model):
 
         optimizer = self.network.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        return isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+        return not isinstance(optimizer.learning_rate, keras.Variable)  # a schedule gives a tensor
+
+    @functools.cached_property
+    def may_skip(self) -> bool:  # type: ignore[override]
+        """True with a LossScaleOptimizer, which leaves out gradients that are not finite."""
+        return hasattr(self.network.optimizer, "inner_optimizer")
 
     def forward(self, features: Any, training: bool) -> Any:
         """Returns the features: a Keras model computes outputs and loss in one function."""
@@ -125,7 +134,7 @@ class KerasModel(Model):
         """Returns the loss of the traced `train_step`."""
         batch = outputs, labels
         if self._training is None:
-            self._training = eagerly(lambda: _Training.of(self.network, _specs(batch)))
+            self._training = eagerly(lambda: _Training.of(self.network, _specs(batch), self._by_rows))
         self._training.make_others()
         return self._training.placed.loss(_tensors(batch))
 
@@ -150,6 +159,23 @@ class KerasModel(Model):
         """Returns the outputs of `predict_step`."""
         prediction = self._once("predict", outputs, lambda specs: trace_prediction(self.network, specs))
         return prediction.outputs(_tensors(outputs), self._tables)
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the choice for large embeddings."""
+        self._by_rows = job.keras_tables == "rows"
+
+    def notes(self) -> Sequence[str]:
+        """Returns what is different of large embeddings."""
+        return [] if self._training is None else self._training.placed.notes()
+
+    def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
+        """Returns the values in a `.keras` or `.weights.h5` file; see `ps_train.Model.saved_values`."""
+        if not is_weight_file(path):
+            return None
+        if self._training is None:
+            check_weight_file(path, flag)
+            return {}
+        return eagerly(lambda: values_in(path, self.network, flag))
 
     def _once(self, what: str, batch: Any, trace: Callable[[Any], _Traced]) -> _Traced:
         """Returns a trace for batches of this structure, made at the first one."""
@@ -176,12 +202,12 @@ class _Training:
     others: Mapping[str, np.ndarray[Any, Any]]
 
     @classmethod
-    def of(cls, network: Any, batch: Any) -> _Training:
+    def of(cls, network: Any, batch: Any, by_rows: bool) -> _Training:
         """Traces the training of a compiled model."""
         step = trace_step(network, batch)
         used = {one.key for one in step.variables}
         others = {key: one.numpy() for key, one in keyed_variables(network).items() if key not in used}
-        return cls(step, PlacedStep(step, sums=0), others)
+        return cls(step, PlacedStep(step, 0, by_rows), others)
 
     def make_others(self) -> None:
         """Makes the other variables, so checkpoints have the whole model."""

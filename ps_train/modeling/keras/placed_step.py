@@ -10,6 +10,7 @@ where batches come from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,9 +18,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.console import human_bytes
+from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.keras.portable_graph import Rows, Use
-from ps_train.modeling.keras.traced_step import FIXED, STATE, SUM, TRAINED, TracedStep, TracedVariable
-from ps_train.modeling.model import SUMS
+from ps_train.modeling.keras.traced_step import FIXED, SCALE, STATE, SUM, TRAINED, TracedStep, TracedVariable
+from ps_train.modeling.keras.update_rules import scaled
+from ps_train.modeling.model import SKIPPED, SUMS
 from ps_train.modeling.replica import replica_index
 from ps_train.modeling.tables.row_index import row_indices
 from ps_train.modeling.tables.row_source import rows_at
@@ -40,20 +44,18 @@ class PlacedStep:
     Args:
       step: the step.
       sums: number of the values that all workers add up; 0 if they add up nothing.
+      by_rows: True if only rows of large embeddings travel, where that is possible.
 
     Attributes:
       tables: names of the variables of which only rows travel.
     """
 
-    def __init__(self, step: TracedStep, sums: int) -> None:
-        self._step, self._sums = step, sums
+    def __init__(self, step: TracedStep, sums: int, by_rows: bool) -> None:
+        self._step, self._sums, self._by_rows = step, sums, by_rows
         self._gradients: dict[str, Any] = {}
         self._tables: dict[str, Rows] = {}
-        self.tables = frozenset(
-            one.key
-            for one, use in zip(step.variables, step.graph.uses, strict=True)
-            if use and self._is_table(one, use)
-        )
+        used = zip(step.variables, step.graph.uses, strict=True) if by_rows else ()
+        self.tables = frozenset(one.key for one, use in used if use and self._is_table(one, use))
 
     def loss(self, arguments: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the loss of a batch; its gradients are kept for `gradients`.
@@ -62,8 +64,9 @@ class PlacedStep:
           arguments: the tensors of the batch, in the order of their names.
         """
         begun: list[tf.Operation] = []
+        scale = None if self._step.rules.loss_scale is None else _Scale(self._step.rules.loss_scale)
         used = zip(self._step.variables, self._step.graph.uses, strict=True)
-        given = [self._given(one, use, begun) for one, use in used if use is not None]
+        given = [self._given(one, use, begun, scale) for one, use in used if use is not None]
         self._tables = {
             one.key: rows for one, rows in zip(self._step.variables, given, strict=True) if isinstance(rows, Rows)
         }
@@ -81,6 +84,10 @@ class PlacedStep:
                 ]
             v1.add_to_collection(SUMS, tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in parts], 0))
         self._gradients = self._by_name(gradients)
+        if scale is not None:
+            self._gradients = scale.unscaled(self._gradients)
+            v1.add_to_collection(SKIPPED, ~scale.is_finite)
+            v1.add_to_collection(_KEYS.UPDATE_OPS, scale.updated)
         return loss
 
     def gradients(self, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,8 +105,10 @@ class PlacedStep:
                 found[key] = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
         return found
 
-    def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation]) -> Any:
+    def _given(self, one: TracedVariable, use: Use, begun: list[tf.Operation], scale: _Scale | None) -> Any:
         """Returns a variable, or what takes its place; adds to `begun` what must run before it is used."""
+        if one.role == SCALE and scale is not None:
+            return scale.value if use.by_value else scale.variable
         if one.role == SUM and use.by_value:
             return tf.constant(one.value)
         if one.role == SUM:
@@ -123,6 +132,30 @@ class PlacedStep:
         here = _own(f"ps_train_here/{one.key}", np.zeros(one.value.shape, one.value.dtype))
         begun.append(here.assign(value, read_value=False))
         return here
+
+    def notes(self) -> list[str]:
+        """Returns a line for each table that Keras updates otherwise, and for each large embedding that is none."""
+        found, rules = list[str](), self._step.rules
+        for one, use in zip(self._step.variables, self._step.graph.uses, strict=True):
+            if use is None or one.role != TRAINED:
+                continue
+            if one.key in self.tables:
+                moves = [rules.moves_unseen_rows(one.key), rules.moves_unseen_slots(one.key)]
+                if any(moves):
+                    what = "values and slots" if all(moves) else "values" if moves[0] else "slots"
+                    found.append(
+                        f"{one.key} is updated by rows: {rules.optimizer_name} in Keras also changes {what} of rows "
+                        "that a batch does not read; --keras_tables=dense does that too, and takes longer"
+                    )
+            elif self._by_rows and is_matrix(use) and (reason := self._why_whole(one, use)):
+                found.append(f"{one.key} ({human_bytes(one.value.nbytes)}) travels whole at every step: {reason}")
+        return found
+
+    def _why_whole(self, one: TracedVariable, use: Use) -> str:
+        """Returns why an embedding is no table; "" for a variable that is no embedding."""
+        if others := self._step.graph.whole_readers(use):
+            return f"{others[0]} reads all rows"
+        return self._step.rules.why_dense(one.key) if use.gathers and one.gradient else ""
 
     def _is_table(self, one: TracedVariable, use: Use) -> bool:
         """Returns True for a variable of which only rows travel."""
@@ -161,6 +194,36 @@ class PlacedStep:
         return found
 
 
+class _Scale:
+    """The factor of the loss on this worker, which halves where a gradient is not finite.
+
+    Attributes:
+      variable: the factor.
+      value: the factor of this step.
+      is_finite: bool scalar, after `unscaled`: True if all gradients are finite.
+      updated: after `unscaled`, the operation that sets the factor of the next step.
+    """
+
+    is_finite: tf.Tensor
+    updated: tf.Operation
+
+    def __init__(self, scale: LossScale) -> None:
+        self._scale = scale
+        self.variable = _own("ps_train_scale/factor", np.float32(scale.scale))
+        self._counter = _own("ps_train_scale/good_steps", np.int32(scale.counter))
+        self.value, self._count = self.variable.read_value(), self._counter.read_value()
+
+    def unscaled(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns gradients of the loss from those of the scaled loss."""
+        values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients.values()]
+        self.is_finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(one)) for one in values]))
+        scale, count = self._scale.following(self.value, self._count, self.is_finite)
+        self.updated = tf.group(
+            self.variable.assign(scale, read_value=False), self._counter.assign(count, read_value=False)
+        )
+        return {name: scaled(one, 1 / self.value) for name, one in gradients.items()}
+
+
 def rows_of(key: str, shape: tuple[int, ...], use: Use, initializer: Any = None) -> Rows:
     """Returns the rows of a variable, as a table of this name.
 
@@ -176,8 +239,12 @@ def rows_of(key: str, shape: tuple[int, ...], use: Use, initializer: Any = None)
 
 def is_large(use: Use) -> bool:
     """Returns True for a variable that is large enough to be a table, and of which only rows are read."""
-    size = int(np.prod(use.shape)) * tf.as_dtype(use.dtype).size
-    return size >= TABLE_BYTES and len(use.shape) == 2 and bool(use.gathers)
+    return is_matrix(use) and bool(use.gathers)
+
+
+def is_matrix(use: Use) -> bool:
+    """Returns True for a variable that has the size and the shape of a table."""
+    return len(use.shape) == 2 and math.prod(use.shape) * tf.as_dtype(use.dtype).size >= TABLE_BYTES
 
 
 def _out_of_range(wrong: Any) -> Any:

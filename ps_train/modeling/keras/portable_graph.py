@@ -161,6 +161,23 @@ class PortableGraph:
         effects = tuple(op.name for op in graph.control_outputs)
         return cls(_nodes_of(graph).SerializeToString(), inputs, outputs, effects, constants, tuple(uses), tables)
 
+    def whole_readers(self, use: Use) -> list[str]:
+        """Returns the operations that read a variable whole, of which others read rows; empty if none does both."""
+        consumers: dict[str, list[v1.NodeDef]] = {}
+        for node in v1.GraphDef.FromString(self.nodes).node:
+            for one in node.input:
+                consumers.setdefault(one.partition(":")[0], []).append(node)
+        found, pending, has_gather = list[str](), [use.node], False
+        while pending:
+            for node in consumers.get(pending.pop(), ()):
+                if node.op in (_READ, "Identity"):
+                    pending.append(node.name)
+                elif node.op in (_GATHER, "GatherV2"):
+                    has_gather = True
+                elif node.op not in (_SHAPE, "Shape"):
+                    found.append(f"{node.op} ({node.name})")
+        return found if has_gather else []
+
     def place(
         self, arguments: Sequence[tf.Tensor], given: Sequence[Any], name: str, ready: tf.Operation
     ) -> tuple[list[tf.Tensor], list[Any], list[Any]]:

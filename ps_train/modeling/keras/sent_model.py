@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
+from ps_train.config.job import Job
 from ps_train.data.arrays import Batch, DealtBatches
 from ps_train.data.sent.sent_data import SentData
 from ps_train.modeling.keras.placed_step import PlacedStep
@@ -42,11 +43,21 @@ class TracedKerasModel(Model):
     has_epochs = True
     default_learning_rate = 1.0  # a factor of the optimizer's own rate
     gives_advice = False
+    refused_flags: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, step: TracedStep) -> None:
         self._step = step
         self.sums = sum(int(np.prod(one.value.shape)) for one in step.sums())
-        self._placed = PlacedStep(step, self.sums)
+        self.may_skip = step.rules.loss_scale is not None
+        self._placed = PlacedStep(step, self.sums, by_rows=True)
+
+    def use_flags(self, job: Job) -> None:
+        """Takes the choice for large embeddings."""
+        self._placed = PlacedStep(self._step, self.sums, job.keras_tables == "rows")
+
+    def notes(self) -> Sequence[str]:
+        """Returns what is different of large embeddings."""
+        return self._placed.notes()
 
     def batches_of(self, data: SentData, deals: bool) -> DealtBatches:
         """Returns the batches of a fit, of which each worker gets its part.

@@ -22,15 +22,17 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import trained_by
 from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
+from ps_train.modeling.keras.tracing import tracing
 from ps_train.modeling.keras.update_rules import UpdateRules
 
 log = logging.getLogger(__name__)
 
-TRAINED, STATE, SUM, FIXED = "trained", "state", "sum", "fixed"
+TRAINED, STATE, SUM, FIXED, SCALE = "trained", "state", "sum", "fixed", "scale"
 """The roles of variables."""
 
 
@@ -40,7 +42,7 @@ class TracedVariable:
 
     Attributes:
       key: its name on the ps and in checkpoints.
-      role: TRAINED, STATE, SUM or FIXED.
+      role: TRAINED, STATE, SUM, FIXED, or SCALE for the dynamic factor of the loss.
       value: the value that it begins with; of a sum, its value before the first batch of an epoch.
       gradient: place of its gradient among the results; empty for none.
       is_sparse: True if the gradient is of rows: values, indices and the dense shape, at three places.
@@ -185,7 +187,7 @@ class _Recorder:
     def _apply(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
         if variables is None and not optimizer.built:
             raise ModelError("optimizer.apply(grads) is called without variables: give the variables too.")
-        given = list(variables) if variables is not None else list(optimizer._trainable_variables)
+        given = list(variables) if variables is not None else trained_by(optimizer)
         if not optimizer.built:
             with tf.init_scope():
                 optimizer.build(given)
@@ -210,7 +212,7 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
     before = _count(model)
-    with user_code("train_step()"), recorder.recording():
+    with user_code("train_step()"), recorder.recording(), tracing():
         function = tf.function(step, autograph=False).get_concrete_function(batch)
     recorder.made_variables = _count(model) > before
     return function
@@ -255,7 +257,7 @@ def _step_of(model: Any, function: Any, found: Sequence[tuple[Any, Any]], optimi
     captured = {id(variable): variable for variable in function.graph.variables}
     used = [captured[one] for one in keys if one in captured]  # in the order of the model
     graph = PortableGraph.of(function, used)
-    roles = _Roles(model, found, keys)
+    roles = _Roles(model, found, keys, getattr(optimizer, "dynamic_scale", None))
     variables = [roles.of(variable, use) for variable, use in zip(used, graph.uses, strict=True) if use is not None]
     graph = dataclasses.replace(graph, uses=tuple(use for use in graph.uses if use is not None))
     with_gradient = [one for gradient, one in found if gradient is not None]
@@ -270,9 +272,11 @@ class _Roles:
       model: the model.
       found: gradient and variable of each update.
       keys: the key of each variable, by its id.
+      scale: the dynamic factor of the loss; None without one.
     """
 
-    def __init__(self, model: Any, found: Sequence[tuple[Any, Any]], keys: Mapping[int, str]) -> None:
+    def __init__(self, model: Any, found: Sequence[tuple[Any, Any]], keys: Mapping[int, str], scale: Any) -> None:
+        self._scale = None if scale is None else id(variable_of(scale))
         self._keys, self._places = keys, _places(found)
         self._metrics = {id(variable_of(one)) for one in model.metrics_variables}
         self._starts = metric_starts(model)
@@ -288,6 +292,8 @@ class _Roles:
                 )
             gradient, is_sparse = self._places[one]
             return TracedVariable(key, TRAINED, variable.numpy(), gradient, is_sparse)
+        if one == self._scale and not use.assigned:
+            return TracedVariable(key, SCALE, variable.numpy())
         if not use.assigned:
             return TracedVariable(key, FIXED, variable.numpy())
         if one in self._metrics and use.adds:

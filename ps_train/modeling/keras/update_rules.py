@@ -207,12 +207,12 @@ class UpdateRules:
         """
         found = dict(gradients)
         if self.loss_scale_factor:
-            found = {name: _scaled(one, 1 / tf.constant(self.loss_scale_factor)) for name, one in found.items()}
+            found = {name: scaled(one, 1 / tf.constant(self.loss_scale_factor)) for name, one in found.items()}
         if self.global_clipnorm:
             norm = tf.linalg.global_norm([_with_unique_rows(one) for one in found.values()])
             # A norm that is not finite makes all gradients NaN, as in Keras.
             scale = self.global_clipnorm * tf.minimum(1 / norm, 1 / self.global_clipnorm) + (norm - norm)
-            found = {name: _scaled(one, scale) for name, one in found.items()}
+            found = {name: scaled(one, scale) for name, one in found.items()}
         return found
 
     def to_bytes(self) -> bytes:
@@ -274,9 +274,10 @@ def _read_slot(described: dict[str, Any], data: bytes) -> Slot:
     return Slot(**{**described, "shape": tuple(described["shape"]), "value": value})
 
 
-def _scaled(gradient: Any, factor: tf.Tensor) -> Any:
+def scaled(gradient: Any, factor: tf.Tensor) -> Any:
+    """Returns a gradient times a factor, in its dtype."""
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(_scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
+        return tf.IndexedSlices(scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
     return gradient * tf.cast(factor, gradient.dtype)
 
 

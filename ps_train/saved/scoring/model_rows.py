@@ -19,7 +19,7 @@ from ps_train.data.parquet.arrow import pa
 from ps_train.data.pipeline import DataSource, evaluation_batches
 from ps_train.data.split import Split
 from ps_train.data.stream import data_error, with_any_bytes
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model
 from ps_train.saved.scoring.rows import Data, Rows, check_columns
 from ps_train.saved.scoring.scored_rows import arrow_of
 

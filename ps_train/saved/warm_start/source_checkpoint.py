@@ -12,9 +12,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.engine.run_directory.checkpoint_contents import GLOBAL_STEP, LAYOUTS_KEY, CheckpointValues, Kind
@@ -34,6 +36,7 @@ class SourceCheckpoint:
       prefix: path of the checkpoint.
       shown: the path as messages name it.
       layouts: name to layout of the tables; None: those that the checkpoint describes.
+      values: the values; None: those of the files.
 
     Attributes:
       shown: the path as messages name it.
@@ -43,8 +46,14 @@ class SourceCheckpoint:
       DamagedCheckpointError: it is damaged, or not a checkpoint.
     """
 
-    def __init__(self, prefix: str, shown: str = "", layouts: dict[str, TableLayout] | None = None) -> None:
-        self.shown, self._values = shown or prefix, CheckpointValues(prefix)
+    def __init__(
+        self,
+        prefix: str,
+        shown: str = "",
+        layouts: dict[str, TableLayout] | None = None,
+        values: CheckpointValues | GivenValues | None = None,
+    ) -> None:
+        self.shown, self._values = shown or prefix, values or CheckpointValues(prefix)
         self._stored = self._values.kinds
         self._pieces = _pieces_of(self._stored)
         self.kinds = {name: self._kind_of(keys) for name, keys in self._pieces.items()}
@@ -107,6 +116,38 @@ class SourceCheckpoint:
     def _kind_of(self, keys: list[str]) -> Kind:
         shape, dtype = self._stored[keys[0]]
         return ([sum(self._stored[key][0][0] for key in keys), *shape[1:]] if len(keys) > 1 else shape), dtype
+
+
+class GivenValues:
+    """Values in memory in the place of a checkpoint's.
+
+    Args:
+      values: name to value.
+
+    Attributes:
+      kinds: name to shape and dtype.
+    """
+
+    def __init__(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self._values = values
+        self.kinds: dict[str, Kind] = {
+            name: (list(value.shape), tf.as_dtype(value.dtype)) for name, value in values.items()
+        }
+
+    @property
+    def global_step(self) -> int:
+        """The global step; -1 if there is none."""
+        return int(self._values[GLOBAL_STEP]) if GLOBAL_STEP in self._values else -1
+
+    def rows_at_once(self, key: str) -> int:
+        """Returns the number of rows of a variable: all are there."""
+        shape, _ = self.kinds[key]
+        return max(1, shape[0] if shape else 1)
+
+    def read(self, key: str, begin: int = 0, count: int = -1) -> np.ndarray[Any, Any]:
+        """Returns rows of a variable; -1: the whole value."""
+        value = self._values[key]
+        return value if count < 0 else value[begin : begin + count]
 
 
 def open_source(path: str, flag: str) -> SourceCheckpoint:

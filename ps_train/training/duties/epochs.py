@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.step.parts.summed import Sums
 from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.training.duties.duty import Bursts, Duty, Setting, Start
+from ps_train.training.duties.user_hooks import UserHooks
 
 _SETTLE_SECS = 2.0
 """Most seconds for the last updates of an epoch to arrive on all ps."""
@@ -38,6 +39,9 @@ class Values(Protocol):
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far, float32; may be called at any time."""
+
+    def step(self) -> int:
+        """Returns the global step."""
 
 
 class EpochListener(Protocol):
@@ -64,63 +68,56 @@ class Epochs(Duty):
 
     Args:
       setting: what duties are made of; its graph is open.
-      end_training: ends the training of all tasks, for the reason of this name.
+      listener: is told.
+      user_hooks: can end the training of all tasks.
 
     Attributes:
       is_over: True if no further step is made.
     """
 
-    def __init__(self, setting: Setting, end_training: Callable[[str], None]) -> None:
-        self._events, self._end_training = setting.joined.events, end_training
-        self._listener: EpochListener | None = setting.prepared.model.epochs()
+    def __init__(self, setting: Setting, listener: EpochListener, user_hooks: UserHooks) -> None:
+        self._events, self._listener, self._user_hooks = setting.joined.events, listener, user_hooks
         self._every = setting.prepared.job.save_steps
         self._ended, self._has_ended, self._is_within = -1, False, False
         self._lock = threading.Lock()
         self.is_over = False
-        if self._listener is not None:
-            self._values = PsValues(setting)
-            if self._listener.hears_steps():
-                self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
-                self.bursts = Bursts(often=True)
+        self._values = PsValues(setting)
+        if listener.hears_steps():
+            self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
+            self.bursts = Bursts(often=True)
 
     def opened(self, session: v1.Session, start: Start) -> None:
         """Knows the session, and the epochs that ended before it."""
-        if self._listener is None:
-            return
-        listener, self._values.session = self._listener, session
+        self._values.session = session
         self._ended = max(self._ended, start.step // self._every)
-        self._events.run(lambda: listener.attach(self._values, start.step))
+        self._events.run(lambda: self._listener.attach(self._values, start.step))
 
     def at_rest(self, step: int) -> None:
         """Ends the epochs that end at this step; any thread."""
-        listener = self._listener
-        if listener is None:
-            return
         with self._lock:
             while not self.is_over and self._ended < step // self._every:
                 self._values.settle(step)
                 self._ended += 1
-                if self._events.run(functools.partial(listener.end_epoch, self._ended * self._every)):
+                if self._events.run(functools.partial(self._listener.end_epoch, self._ended * self._every)):
                     self.is_over = True
-                    self._end_training("stop_training")
+                    self._user_hooks.end_training("stop_training")
 
     def _steps_made(self, step: int) -> None:
-        listener = self._listener
-        if listener is not None and not self.is_over and self._events.run(lambda: listener.steps_made(step)):
+        if not self.is_over and self._events.run(lambda: self._listener.steps_made(step)):
             self.is_over = self._is_within = True
-            self._end_training("stop_training")
+            self._user_hooks.end_training("stop_training")
 
     def settle(self, session: v1.Session) -> bool:
         """Ends the last epoch, then the training; returns True if that changed the model."""
-        if self._listener is None or self._has_ended:
+        if self._has_ended:
             return False
-        listener, step = self._listener, self._values.step()
+        step = self._values.step()
         self.at_rest(step)
         self._has_ended = True
         if self._is_within:  # the last epoch is not a whole one
             self._values.settle(step)
-            self._events.run(lambda: listener.end_epoch(step))
-        return self._events.run(listener.end)
+            self._events.run(lambda: self._listener.end_epoch(step))
+        return self._events.run(self._listener.end)
 
 
 class LastValues(Duty):

@@ -200,7 +200,7 @@ class Chief(Worker):
         tracking = make_tracking(job, joined.observer.board, file.add)
         gates = event_gates(setting.step, job)
         user_hooks, feed, rounds = UserHooks(setting, ends_all=True), _feed_of(setting, gates), _rounds_of(setting)
-        epochs = Epochs(setting, user_hooks.end_training)
+        epochs = [Epochs(setting, listener, user_hooks) for listener in setting.prepared.model.epochs()]
         members = Members(setting, joined, rounds)
         saving = Saving(setting, joined, user_hooks, epochs, job.delta_every_secs)
         progressing, profiling = Progressing(setting, joined, saving, file, tracking), Profiling(setting, rounds)
@@ -220,7 +220,7 @@ class Chief(Worker):
             saving,
             feed,
             user_hooks,
-            [*scaled_loss, *residuals, epochs],
+            [*scaled_loss, *residuals, *epochs],
             last,
         )
         duties = [
@@ -228,7 +228,7 @@ class Chief(Worker):
             model,
             members,
             progressing,
-            epochs,
+            *epochs,
             saving,
             TrackingRun(setting, joined, tracking),
             *(EventCuts(setting, gate, progressing, saving) for gate in gates),

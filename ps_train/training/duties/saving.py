@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as v1
@@ -91,7 +92,7 @@ class Saving(Saves):
         setting: Setting,
         joined: JoinedAsChief,
         user_hooks: UserHooks,
-        epochs: Epochs,
+        epochs: Sequence[Epochs],
         most_secs: float = 0.0,
     ) -> None:
         prepared, step = setting.prepared, setting.step
@@ -105,7 +106,7 @@ class Saving(Saves):
         )
         every_secs = min((secs for secs in (self._job.save_secs, most_secs) if secs), default=0)
         self._hook = SaveHook(
-            self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, epochs.at_rest
+            self._snapshots, step.ops.step_after, self._job.save_steps, every_secs, self._allow_steps, self._at_rest
         )
         self._epochs, self._has_epochs = epochs, prepared.model.has_epochs
         self.hooks, self.bursts = [self._hook], Bursts(ends=self._job.save_steps)
@@ -181,13 +182,18 @@ class Saving(Saves):
 
     def _allow_steps(self, limit: int) -> None:
         """Lets workers make steps up to a global step; in lockstep the chief's own steps end at each multiple."""
-        if self._epochs.is_over:
+        if any(one.is_over for one in self._epochs):
             return
         self._limit, ops = limit, self._ops
         if not self._lockstep or self._has_epochs:
             self._ledger.allow(limit)
         for one in ops.limits:
             self._session.run(one.op, {one.step: limit})
+
+    def _at_rest(self, step: int) -> None:
+        """Ends the epochs that end at this step."""
+        for one in self._epochs:
+            one.at_rest(step)
 
     def while_paused(self, session: v1.Session, is_first: bool) -> None:
         """Takes the checkpoint for which the steps wait, as soon as the steps before it are made."""

@@ -32,7 +32,7 @@ from ps_train.cluster.sessions.server import device_of
 from ps_train.cluster.topology import FLAT, Topology, known_topology
 from ps_train.config.job import Job, Task
 from ps_train.config.job_values import described
-from ps_train.config.refusals import is_given, refuse
+from ps_train.config.refusals import refuse
 from ps_train.config.validators import parse_weights
 from ps_train.data.pipeline import DataSource
 from ps_train.data.shards.shard_readers import described_shards
@@ -43,7 +43,8 @@ from ps_train.engine.step.train_step import TrainStep, build_train_step
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.plan import Plan, VariableSpec, make_plan
 from ps_train.engine.variables.trace import ModelVariables, trace
-from ps_train.modeling.model import Model, ignores_data_dir
+from ps_train.modeling.load_model import ignores_data_dir, use_flags
+from ps_train.modeling.model import Model
 from ps_train.modeling.splits import training_source
 from ps_train.saved.export.export import served_features
 from ps_train.training.joining.dtype_check import check_compute_dtype
@@ -138,16 +139,10 @@ def prepare(job: Job, task: Task, model: Model) -> Prepared:
       ModelError: the model cannot be trained.
       ConfigError: the job is not possible on this machine, or with this data.
     """
-    _refuse_flags(job, model)
+    use_flags(model, job)
     source = training_source(model, job)
     with told_as_preparing(job, task):
         return _checked(job, task, model, source, trace(model, source, job.min_batch_size, job.seed))
-
-
-def _refuse_flags(job: Job, model: Model) -> None:
-    for name, reason in model.refused_flags.items():
-        if is_given(job, name):
-            raise ConfigError(f"{described(job, name)} is not possible with {type(model).__name__}: {reason}.")
 
 
 def prepare_known(job: Job, task: Task, model: Model, variables: ModelVariables) -> tuple[Prepared, BuiltStep]:
@@ -264,5 +259,7 @@ def check_as_chief(prepared: Prepared) -> None:
     if job.export_dir:
         served_features(source)
     warn_of_not_finite("train", source.loaded)
+    for line in model.notes():
+        log.warning("%s", line)
     if job.data_dir and ignores_data_dir(model):
         log.warning("%s has no effect: the model's data() does not read it", described(job, "data_dir"))

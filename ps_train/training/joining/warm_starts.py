@@ -1,6 +1,6 @@
 """The warm start of a job, found before any other process is called.
 
-(found,) = find_warm_start(job, variables, directory)       # []: the run goes on with its own checkpoints
+(found,) = find_warm_start(job, model, variables, directory)       # []: the run goes on with its own checkpoints
 warm = found.made(job, entries, device)                     # in the graph of the step
 """
 
@@ -16,9 +16,10 @@ from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_checkpoints import run_checkpoints
 from ps_train.engine.variables.trace import ModelVariables
 from ps_train.engine.variables.variables import CheckpointEntry
+from ps_train.modeling.model import Model
 from ps_train.saved.warm_start.choices import Beginning, choose
 from ps_train.saved.warm_start.name_map import read_map
-from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_source
+from ps_train.saved.warm_start.source_checkpoint import GivenValues, SourceCheckpoint, open_source
 from ps_train.saved.warm_start.warm_start import WarmStart, warm_start
 
 
@@ -46,11 +47,12 @@ class FoundWarmStart:
         return warm_start(self.choices, self.source, entries, device, job.warm_start_slots, keeps_step)
 
 
-def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> list[FoundWarmStart]:
+def find_warm_start(job: Job, model: Model, variables: ModelVariables, directory: str) -> list[FoundWarmStart]:
     """Finds what a model's variables take of the checkpoint of `--warm_start`.
 
     Args:
       job: has the flags of the warm start.
+      model: the user's model, which has been traced.
       variables: the variables of the model.
       directory: its model directory; "" for none.
 
@@ -60,7 +62,7 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> list
     Raises:
       ConfigError: checkpoint, map and model do not fit together.
     """
-    source = open_warm_start(job, directory)
+    source = open_warm_start(job, model, directory)
     if source is None:
         return []
     try:
@@ -79,7 +81,7 @@ def find_warm_start(job: Job, variables: ModelVariables, directory: str) -> list
     return [FoundWarmStart(source, choices)]
 
 
-def open_warm_start(job: Job, directory: str) -> SourceCheckpoint | None:
+def open_warm_start(job: Job, model: Model, directory: str) -> SourceCheckpoint | None:
     """Opens the checkpoint of `--warm_start`; None without one, and for a run that has checkpoints of its own.
 
     Raises:
@@ -88,4 +90,8 @@ def open_warm_start(job: Job, directory: str) -> SourceCheckpoint | None:
     if not job.warm_start or (directory and run_checkpoints(os.path.abspath(directory)) and not job.ignore_checkpoints):
         return None
     read_map(job.warm_start_map)
-    return open_source(job.warm_start, described(job, "warm_start"))
+    flag = described(job, "warm_start")
+    values = model.saved_values(job.warm_start, flag)
+    if values is not None:
+        return SourceCheckpoint(job.warm_start, values=GivenValues(values))
+    return open_source(job.warm_start, flag)

@@ -40,7 +40,8 @@ from ps_train.engine.run_directory.run_checkpoints import run_checkpoints, run_o
 from ps_train.engine.run_directory.run_files import EVAL_DIRECTORY
 from ps_train.engine.step.evaluation import EvalLimit, find_slices
 from ps_train.engine.step.slices import NO_SLICES, Slices
-from ps_train.modeling.model import Model, load_model
+from ps_train.modeling.load_model import load_model
+from ps_train.modeling.model import Model
 from ps_train.modeling.splits import test_source, training_source
 from ps_train.observe.progress.eval_events import run_value
 from ps_train.observe.status.run_end import metrics_line

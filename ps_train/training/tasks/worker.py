@@ -21,7 +21,7 @@ from ps_train.cluster.membership.run_status import RunState, StatusFile
 from ps_train.config.file_systems import check_file_systems
 from ps_train.config.job import Job, Task
 from ps_train.config.tracker_check import check_tracker
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model
 from ps_train.saved.export.export import prepare_export
 from ps_train.training.duties.duty import End
 from ps_train.training.duties.lists import Chief, Worker
@@ -93,7 +93,7 @@ def _run_as_chief(
             one, built = prepared()
             check_as_chief(one)
             with told_as_preparing(job, task):
-                warm_start = find_warm_start(job, one.variables, directory.path)
+                warm_start = find_warm_start(job, one.model, one.variables, directory.path)
             with join_as_chief(one, directory, displays()) as joined:
                 joined_with(joined.events)
                 role = Chief(one, joined, console, warm_start, built)

@@ -103,7 +103,7 @@ def test_the_users_own_imports_find_the_users_files(tmp_path):
     write(tmp_path, "queue/notes.txt")  # not a package: Python's module is found
     write(tmp_path, "time.py")  # part of the interpreter, which no file hides
     done = run(
-        tmp_path, "-c", "import ps_train.modeling.model; print(ps_train.modeling.model.load_model('test:Net', {}, {}))"
+        tmp_path, "-c", "from ps_train.modeling.load_model import load_model; print(load_model('test:Net', {}, {}))"
     )
     assert done.returncode == 0 and "test.Net object" in done.stdout, done.stderr
     done = run(tmp_path, "-m", "ps_train", "--version")

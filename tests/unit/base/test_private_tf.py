@@ -52,6 +52,14 @@ def keras_counts_updates() -> bool:
     return private_tf.updates_of(optimizer) is optimizer.iterations
 
 
+def keras_tells_what_it_trains() -> bool:
+    import keras
+
+    optimizer, variable = keras.optimizers.SGD(0.5), keras.Variable(1.0)
+    optimizer.build([variable])
+    return [id(one) for one in private_tf.trained_by(optimizer)] == [id(variable)]
+
+
 def saver_hook() -> Any:
     return v1.train.CheckpointSaverHook("m", save_steps=1)
 
@@ -261,6 +269,7 @@ SYMBOLS = [
         "a trained variable cannot be used in operations",
         lambda: stands_for_a_tensor_in_operations("__tf_tensor__"),
     ),
+    Symbol("_trainable_variables", "gradients without variables are unknown", keras_tells_what_it_trains),
     Symbol("_iterations", "a Keras optimizer does not know its step", keras_counts_updates),
     Symbol("_opt", "a SyncReplicasOptimizer is not understood", has("_opt", sync)),
     Symbol("_replicas_to_aggregate", "there are no backup workers", has("_replicas_to_aggregate", sync)),

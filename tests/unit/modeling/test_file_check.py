@@ -10,7 +10,7 @@ import pytest
 
 from ps_train.base.errors import ModelError
 from ps_train.modeling.file_check import check_model_file
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model
 
 _numbers = itertools.count()
 
@@ -42,7 +42,7 @@ NET = """
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("ps_train.modeling.model.check_methods", lambda model: None)  # the classes have none
+    monkeypatch.setattr("ps_train.modeling.load_model.check_methods", lambda model: None)  # the classes have none
     written = []
 
     def write(source=NET):
@@ -173,7 +173,7 @@ def test_the_models_that_ship_are_accepted(name):
 
 def test_a_model_in_folders_without_code_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("ps_train.modeling.model.check_methods", lambda model: None)  # the classes have none
+    monkeypatch.setattr("ps_train.modeling.load_model.check_methods", lambda model: None)  # the classes have none
     package = f"users_folder_{next(_numbers)}"
     folder = tmp_path / package / "deep" / "deeper"
     folder.mkdir(parents=True)

@@ -10,7 +10,8 @@ import pytest
 
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.config.training_fields import OPTIMIZERS
-from ps_train.modeling.model import Model, ignores_data_dir, load_model, make_optimizer
+from ps_train.modeling.load_model import ignores_data_dir, load_model
+from ps_train.modeling.model import Model, make_optimizer
 
 _numbers = itertools.count()
 

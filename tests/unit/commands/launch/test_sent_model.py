@@ -11,7 +11,7 @@ import pytest
 import ps_train
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.commands.launch.sent_model import write_model
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model
 from tests.support.models.small import Linear
 
 

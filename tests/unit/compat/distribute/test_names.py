@@ -59,7 +59,7 @@ def test_a_strategy_in_a_cluster_is_that_cluster(install, fits, cluster, name, f
     with strategy.scope():
         made = model()
     made.fit(X, Y, verbose=0)
-    assert isinstance(strategy, getattr(tf.distribute, name)) and strategy.num_replicas_in_sync == 2
+    assert isinstance(strategy, getattr(tf.distribute, name)) and strategy.num_workers == 2
     assert fits == [{"model": made, "epochs": 1, **flags}]
 
 
@@ -108,7 +108,7 @@ def test_without_a_cluster_a_parameter_server_strategy_starts_one_here(install, 
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
     partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(256, 2)
     strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
-    assert strategy.flags == {"num_ps": 2, "num_workers": 3} and strategy.num_replicas_in_sync == 3
+    assert strategy.flags == {"num_ps": 2, "num_workers": 3} and strategy.num_workers == 3
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     assert tf.distribute.experimental.ParameterServerStrategy(resolver).flags == {}
 

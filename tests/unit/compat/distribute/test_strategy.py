@@ -89,8 +89,9 @@ def test_other_methods_are_keras_own(fits, tmp_path):
     assert fits == [] and not isinstance(loaded.distribute_strategy, ParameterServerStrategy)
 
 
-def test_num_replicas_is_the_number_of_workers_and_one_in_a_traced_step():
-    strategy = ParameterServerStrategy(num_workers=3)
+def test_num_replicas_is_the_number_of_workers_of_a_batch_and_one_in_a_traced_step():
+    assert ParameterServerStrategy(num_workers=3).num_replicas_in_sync == 1, "each batch is of one worker"
+    strategy = ParameterServerStrategy(num_workers=3, update="sync")
     assert strategy.num_replicas_in_sync == 3
     model = compiled(functional())
     right = float(model.compute_loss(X, Y, model(X)))
@@ -104,7 +105,7 @@ def test_num_replicas_is_the_number_of_workers_and_one_in_a_traced_step():
 def test_the_cluster_is_that_of_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 1}}))
     strategy = ParameterServerStrategy()
-    assert (strategy.num_replicas_in_sync, strategy.flags) == (3, {})
+    assert (strategy.num_workers, strategy.flags) == (3, {})
     assert (strategy.cluster_resolver.task_type, strategy.cluster_resolver.task_id) == ("worker", 1)
 
 

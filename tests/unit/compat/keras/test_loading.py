@@ -13,6 +13,7 @@ from ps_train.compat.keras.loading import load
 from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.engine.variables.variables import rows_spec
 from ps_train.modeling.keras.names import keyed_slots, keyed_variables
+from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layout_of, layouts_text
 from ps_train.saved.values import Writer
@@ -38,10 +39,12 @@ def trained(optimizer="adam"):
 
 
 def write(model, folder, step=8, table=None, name=None):
-    """Writes what a job has: the rows of a table in its order, in parts of two ps."""
+    """Writes what a job has: the rows of a table in its order, in parts of two ps; the rate is a variable of the ps."""
     values = {
         key: np.asarray(variable.value) for key, variable in (keyed_variables(model) | keyed_slots(model)).items()
     }
+    values = {key: value for key, value in values.items() if not key.startswith("optimizer/")}
+    values[RATE_KEY] = np.float32(model.optimizer.learning_rate)
     writer = Writer(str(folder / (name or f"model.ckpt-{step}")))
     writer.add("global_step", np.int64(step))
     if table is not None:
@@ -69,6 +72,7 @@ def assert_equal(model, other):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adafactor"])
 def test_a_loaded_model_goes_on_as_the_one_that_was_trained(tmp_path, optimizer):
     right, model = trained(optimizer), made(optimizer)
+    right.optimizer.learning_rate = 0.002
     write(right, tmp_path)
     assert load(model, str(tmp_path)) == 8
     assert_equal(model, right)
@@ -89,6 +93,7 @@ def test_the_rows_of_a_table_come_by_id_its_slots_too(tmp_path):
 def test_a_checkpoint_can_be_named_and_the_newest_is_taken_without(tmp_path):
     first, second = made(), trained()
     first.optimizer.build(first.trainable_variables)
+    first.optimizer.iterations.assign(4)
     write(first, tmp_path, 4)
     write(second, tmp_path, 12)
     model = made()

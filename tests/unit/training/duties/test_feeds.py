@@ -27,7 +27,9 @@ def setting_of(seed: int = 5, worker: int = 0, lockstep: bool = False, begin: An
     source = types.SimpleNamespace(name="data")
     prepared = types.SimpleNamespace(task="worker:0", source=source, job=Job(seed=seed), replica=Replica(worker, 2, 2))
     step = types.SimpleNamespace(lockstep=lockstep)
-    return types.SimpleNamespace(prepared=prepared, step=step, input=types.SimpleNamespace(begin=begin))
+    return types.SimpleNamespace(
+        prepared=prepared, step=step, input=types.SimpleNamespace(begin=begin, begins_anywhere=False)
+    )
 
 
 def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
@@ -36,7 +38,7 @@ def order(seed: int = 5, worker: int = 0, step: int = 0) -> tuple[int, ...]:
     with tf.Graph().as_default(), v1.Session() as session:
         batches = training_batches(Arrays(numbers, numbers), WHOLE, COUNT, epochs=1, shuffle_buffer=COUNT)
         feed = OwnFeed(
-            setting_of(seed, worker, begin=lambda seed: session.run(batches.initializer, batches.feeds(seed)))
+            setting_of(seed, worker, begin=lambda seed, step: session.run(batches.initializer, batches.feeds(seed)))
         )
         feed.opened(session, types.SimpleNamespace(step=step))  # type: ignore[arg-type]
         read = tuple(session.run(batches.labels).tolist())

@@ -52,7 +52,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def setting_of(
     sharded: bool | None = None, gates: Sequence[str] = (), racks: Topology = FLAT, codec: bool = False,
-    scaled: bool = False, gives_advice: bool = False, **job: Any,
+    scaled: bool = False, gives_advice: bool = False, epochs: bool = False, **job: Any,
 ) -> Any:  # fmt: skip
     """What duties are made of; `sharded` is whether shared data have no end, None for none."""
     reader = types.SimpleNamespace(assigned=types.SimpleNamespace(reader=types.SimpleNamespace(is_endless=sharded)))
@@ -61,7 +61,9 @@ def setting_of(
         PushCodec: [types.SimpleNamespace(residuals="residuals")] * codec,
         LossScaling: [types.SimpleNamespace(present="present")] * scaled,
     }
-    model = types.SimpleNamespace(gives_advice=gives_advice)
+    model = types.SimpleNamespace(
+        gives_advice=gives_advice, epochs=lambda: ["listener"] * epochs, takers=lambda: ["take"] * epochs
+    )
     settings = {"delta_every_secs": 0, "final_export_dir": "", **job}
     return types.SimpleNamespace(
         step=types.SimpleNamespace(parts=types.SimpleNamespace(of=lambda kind: parts[kind]), gates=gates),
@@ -95,7 +97,7 @@ def made(parts: Parts, kind: str) -> Any:
 
 EVERY: dict[str, Any] = {
     "sharded": True, "gates": ["gate"], "codec": True, "scaled": True, "gives_advice": True, "delta_every_secs": 5,
-    "final_export_dir": "e",
+    "final_export_dir": "e", "epochs": True,
 }  # fmt: skip
 
 
@@ -105,6 +107,7 @@ def test_the_order_keeps_its_promises(racks: Topology) -> None:
     rounds = "FlatRounds" if racks is FLAT else "RackRounds"
     for earlier, later in (
         ("Members", "Progressing"),
+        ("Epochs", "Saving"),
         ("Progressing", "TrackingRun"),
         ("Progressing", "EventCuts"),
         ("Progressing", rounds),
@@ -138,6 +141,7 @@ def test_each_of_the_named_duties_is_in_the_list() -> None:
         ({"delta_every_secs": 5}, {"Deltas"}),
         ({"final_export_dir": "e"}, {"Exporting"}),
         ({"gives_advice": True}, {"Advising"}),
+        ({"epochs": True}, {"Epochs"}),
         ({"codec": True}, {"HeldResiduals"}),
         ({"scaled": True}, {"ScaledLoss"}),
         ({"gates": ["gate"]}, {"EventCuts"}),
@@ -170,7 +174,7 @@ def test_a_hook_of_the_chief_ends_the_training_of_all_and_one_of_a_worker_its_ow
 def test_the_end_of_the_job_settles_what_is_held_and_then_leaves_the_outputs() -> None:
     parts = of_chief(**EVERY)
     settled, last = parts.ending.arguments[-2:]  # type: ignore[attr-defined]
-    assert [duty.kind for duty in settled] == ["ScaledLoss", "HeldResiduals"]
+    assert [duty.kind for duty in settled] == ["ScaledLoss", "HeldResiduals", "Epochs"]
     assert [duty.kind for duty in last] == ["Uploading", "Deltas", "Exporting", "Advising"]
     assert all(duty in parts.duties for duty in [*settled, *last])
 

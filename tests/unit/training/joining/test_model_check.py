@@ -20,7 +20,7 @@ from ps_train.base.errors import EXIT_CONFIG, PsTrainError
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
-from ps_train.modeling.model import load_model
+from ps_train.modeling.load_model import load_model
 from ps_train.training.joining.model_check import check_model
 
 X = np.ones((8, 4), np.float32)
