@@ -228,20 +228,25 @@ def _parse(given: dict[str, Any]) -> flags.ParsedFlags:
     return parsed if is_local else dataclasses.replace(parsed, task=flags.with_task(parsed.task))
 
 
-_strategies: list[ParameterServerStrategy] = []
-"""The strategy of models that were made outside of every scope, as the only item; none if they are Keras's own."""
+_of_all_models: list[Callable[[], ParameterServerStrategy]] = []
+"""Makes the strategy of models that were made outside of every scope, as the only item; none: they are Keras's own."""
 
 
-def train_all_models(strategy: ParameterServerStrategy | None) -> None:
-    """Gives models that were made outside of every scope to a strategy; None: they are Keras's own again."""
-    _strategies[:] = [] if strategy is None else [strategy]
+def train_all_models(make: Callable[[], ParameterServerStrategy] | None) -> None:
+    """Gives models that were made outside of every scope to a strategy; None: they are Keras's own again.
+
+    Args:
+      make: returns the strategy.  It is called at the first `fit`, since a strategy initializes TensorFlow's devices,
+        which the program may still want to configure.
+    """
+    _of_all_models[:] = [] if make is None else [functools.cache(make)]
 
 
 def _strategy_of(model: Any) -> ParameterServerStrategy | None:
     strategy = model.distribute_strategy
     if isinstance(strategy, ParameterServerStrategy):
         return strategy
-    return _strategies[0] if _strategies and not tf.distribute.has_strategy() else None
+    return _of_all_models[0]() if _of_all_models and not tf.distribute.has_strategy() else None
 
 
 _models_in_fit: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar("models_in_fit", default=frozenset())
