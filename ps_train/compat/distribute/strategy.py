@@ -149,7 +149,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
             )
         self.before_fit()
         given = {name: value for name, value in self.flags.items() if name != "towers"}
-        job = parse_flags(as_arguments(given | OF_LOOP), os.environ).job
+        job = parse_flags(as_arguments({**given, **OF_LOOP}), os.environ).job
         if task.job_name == "ps":
             end_process_with(lambda: ps.run(job, task, quiet_console()))
         return OwnLoop(job, task, optimizer, variables, self.num_replicas_in_sync)
@@ -179,7 +179,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         context = tf.distribute.InputContext(replica.declared, replica.index, self.num_replicas_in_sync)
         return marked(dataset_fn(context), lambda: dataset_fn(tf.distribute.InputContext()))
 
-    @tf.autograph.experimental.do_not_convert
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """Returns the sum or mean over the workers, as far as this one knows: it takes the others' values for its own.
 
@@ -296,7 +296,7 @@ def _exchange_own_updates() -> None:
     """
     own_apply: Any = keras.optimizers.Optimizer.apply
 
-    @tf.autograph.experimental.do_not_convert
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
