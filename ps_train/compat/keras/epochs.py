@@ -277,6 +277,16 @@ class EpochDriver:
         return getattr(self._model, "history", None)
 
     @property
+    def terminates_on_nan(self) -> bool:
+        """True if a callback ends the training at a loss that is not finite; known after `begin`."""
+        return any(isinstance(callback, keras.callbacks.TerminateOnNaN) for callback in self._all)
+
+    def terminate(self) -> None:
+        """Ends the training where the job has failed, so that no ps has values any more."""
+        self._model.stop_training = True
+        self._callbacks.on_train_end(self._logs)
+
+    @property
     def _attached(self) -> Cluster:
         assert self._cluster is not None, "attach comes first"
         return self._cluster

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from ps_train.base import gc_control, malloc
 from ps_train.base.console import Console
-from ps_train.base.errors import EXIT_DONE, ConfigError, JobFailedError, exit_code_of_signal
+from ps_train.base.errors import EXIT_DONE, ConfigError, DivergedError, JobFailedError, exit_code_of_signal
 from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
@@ -198,11 +198,17 @@ class _Call:
                 write_settings(directory, deals)
             if asked:
                 ask(asked, arguments)
-            if task is not None:
-                self._train(job, task, fitted, console)
-            else:
-                with children_of(job, arguments, directory, console) as children:
-                    self._train(children.job, Task("worker", 0), fitted, console, children.watch)
+            try:
+                if task is not None:
+                    self._train(job, task, fitted, console)
+                else:
+                    with children_of(job, arguments, directory, console) as children:
+                        self._train(children.job, Task("worker", 0), fitted, console, children.watch)
+            except DivergedError as error:
+                if not driver.terminates_on_nan:
+                    raise
+                log.warning("%s: training ends (TerminateOnNaN), with the values of the last whole epoch", error)
+                driver.terminate()
         return self.model.history
 
     def _train(
