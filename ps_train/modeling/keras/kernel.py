@@ -1,7 +1,7 @@
 """Kernels of TensorFlow that update a whole variable in the place of a rule; see `rule_kernels.py`.
 
     kernel = AdamKernel(beta_1=0.9, beta_2=0.999, epsilon=1e-7)
-    done = kernel.apply(variable, {"momentum": m, "velocity": v}, gradient, rate, iterations)
+    done = kernel.apply(variable, {"momentum": m, "velocity": v}, gradient, kernel.shared(rate, iterations))
 
 The module does not know which rules they may stand in for.
 """
@@ -30,8 +30,17 @@ class DescentKernel:
     momentum: float = 0.0
     nesterov: bool = False
 
+    def shared(self, rate: tf.Tensor, iterations: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns what the updates of all variables have in common.
+
+        Args:
+          rate: the learning rate.
+          iterations: number of the updates before this one.
+        """
+        return {"rate": rate}
+
     def apply(
-        self, variable: Any, slots: Mapping[str, Any], gradient: tf.Tensor, rate: tf.Tensor, iterations: tf.Tensor
+        self, variable: Any, slots: Mapping[str, Any], gradient: tf.Tensor, shared: Mapping[str, tf.Tensor]
     ) -> tf.Operation:
         """Updates a variable and its slots.
 
@@ -39,10 +48,9 @@ class DescentKernel:
           variable: the variable.
           slots: name to slot.
           gradient: its gradient.
-          rate: the learning rate.
-          iterations: number of the updates before this one.
+          shared: see the method.
         """
-        rate = tf.cast(rate, gradient.dtype)
+        rate = tf.cast(shared["rate"], gradient.dtype)
         if not self.has_momentum:
             return tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
         return tf.raw_ops.ResourceApplyKerasMomentum(
@@ -68,24 +76,30 @@ class AdamKernel:
     beta_2: float
     epsilon: float
 
-    def apply(
-        self, variable: Any, slots: Mapping[str, Any], gradient: tf.Tensor, rate: tf.Tensor, iterations: tf.Tensor
-    ) -> tf.Operation:
-        """Updates a variable and its slots; see `DescentKernel.apply`."""
+    def shared(self, rate: tf.Tensor, iterations: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns what the updates of all variables have in common; see `DescentKernel.shared`."""
         step = tf.cast(iterations + 1, tf.float32)
         beta_2, share = _neighbour(self.beta_2)
         root = np.sqrt(share)
+        return {
+            "beta1_power": tf.pow(tf.constant(self.beta_1), step),
+            "beta2_power": tf.pow(tf.constant(self.beta_2), step),
+            "lr": tf.cast(rate, tf.float32) / np.float32(root),
+            "beta1": tf.constant(self.beta_1),
+            "beta2": tf.constant(beta_2),
+            "epsilon": tf.constant(self.epsilon / root, tf.float32),
+        }
+
+    def apply(
+        self, variable: Any, slots: Mapping[str, Any], gradient: tf.Tensor, shared: Mapping[str, tf.Tensor]
+    ) -> tf.Operation:
+        """Updates a variable and its slots; see `DescentKernel.apply`."""
         return tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=slots["momentum"].handle,
             v=slots["velocity"].handle,
-            beta1_power=tf.pow(tf.constant(self.beta_1), step),
-            beta2_power=tf.pow(tf.constant(self.beta_2), step),
-            lr=tf.cast(rate, tf.float32) / np.float32(root),
-            beta1=tf.constant(self.beta_1),
-            beta2=tf.constant(beta_2),
-            epsilon=tf.constant(self.epsilon / root, tf.float32),
             grad=gradient,
+            **shared,
         )
 
 

@@ -1,7 +1,7 @@
 """Kernels of TensorFlow that stand in for rules on whole variables, where they compute the same and faster.
 
     kernel = kernel_for(optimizer, rule)        # None: the rule's own operations are used
-    done = kernel.apply(variable, slots, gradient, rate, iterations)
+    done = kernel.apply(variable, slots, gradient, kernel.shared(rate, iterations))
 
 A rule reads and writes the variable once for each of its operations; a kernel does all of them in one pass.  The
 candidates come from the optimizer's public arguments, and a trial with random values decides.  It is enough, because
@@ -65,7 +65,7 @@ def _is_equal(kernel: Kernel, rule: Rule) -> bool:
             return False
         with tf.control_dependencies(list(found.values())):
             by_rule = [given[name].assign(value, read_value=False) for name, value in found.items()]
-        by_kernel = kernel.apply(new[""], new, gradient, rate, iterations)
+        by_kernel = kernel.apply(new[""], new, gradient, kernel.shared(rate, iterations))
         session.run(v1.global_variables_initializer())
         for update in range(_UPDATES):
             feeds = {gradient: random.randn(*shape) * 3.0**update, iterations: update}

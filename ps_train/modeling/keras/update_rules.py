@@ -338,6 +338,13 @@ class _RulesOptimizer(v1.train.Optimizer):
             values[RATE_KEY] = self._rate_variable.read_value()
         rate = self._rules.rate.compute(values) * tf.cast(self._rate_factor, tf.float32)
         self._shared = {"iterations": iterations, "rate": rate}
+        self._kernels: dict[Kernel, dict[str, tf.Tensor]] = {}
+
+    def _of_kernel(self, kernel: Kernel) -> dict[str, tf.Tensor]:
+        """Returns what the updates by a kernel have in common, made once."""
+        if kernel not in self._kernels:
+            self._kernels[kernel] = kernel.shared(self._shared["rate"], self._shared["iterations"])
+        return self._kernels[kernel]
 
     def _rule_of(self, variable: Any) -> Rule:
         name = variable.op.name
@@ -353,7 +360,7 @@ class _RulesOptimizer(v1.train.Optimizer):
         rule = self._rule_of(handle)
         if rule.kernel:
             slots = {slot.name: self.get_slot(handle, slot.name) for slot in rule.slots}
-            return rule.kernel.apply(handle, slots, grad, self._shared["rate"], self._shared["iterations"])
+            return rule.kernel.apply(handle, slots, grad, self._of_kernel(rule.kernel))
         variables = self._variables(handle)
         values = {name: one.read_value() for name, one in variables.items() if name in rule.inputs}
         new = self._compute(handle, grad, values)
