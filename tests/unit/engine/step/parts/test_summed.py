@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.parts.summed import Sums, SummedInRound, SummedOnPs
+from ps_train.engine.step.parts.summed import SummedInRound, SummedOnPs, Sums
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.variables.variables import zeros_variable
 
