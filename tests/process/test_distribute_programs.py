@@ -81,6 +81,18 @@ for fit in (1, 2):
     print("fit", fit, losses[1] < losses[0], int(model.optimizer.iterations))
 """
 
+MIRRORED = """
+import numpy as np, tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+x = np.random.RandomState(0).rand(64, 4).astype("f")
+history = model.fit(x, x.sum(1), batch_size=16, epochs=3, validation_split=0.25, shuffle=False)
+print("history", history.epoch, *(f"{name} {values}" for name, values in history.history.items()))
+print("weights", model.get_weights())
+"""
+
 
 @pytest.fixture
 def run(processes):
@@ -88,7 +100,7 @@ def run(processes):
 
     def call(text, *arguments):
         path = processes.directory / "program.py"
-        path.write_text(text if text == SERVED else STAND_IN + text)
+        path.write_text(text if text in (SERVED, MIRRORED) else STAND_IN + text)
         done = processes.command([sys.executable, "-m", "ps_train", "run", *arguments, str(path)])
         done.code = done.wait(200)
         return done
@@ -102,6 +114,22 @@ def test_each_worker_of_a_multi_worker_program_calls_fit(run):
     for index in (0, 1):
         assert f"[worker:{index}] replicas 2 {index}" in done.lines
         assert f"[worker:{index}] fit {{'update': 'sync', 'ps_on_workers': True}} small" in done.lines
+
+
+def test_every_worker_has_the_history_and_the_weights(run):
+    done = run(MIRRORED, "--num_ps=0", "--num_workers=2")
+    assert done.code == 0, done.output
+    for word in ("history", "weights"):
+        first, second = (
+            [
+                line.removeprefix(f"[worker:{index}] ")
+                for line in done.lines
+                if line.startswith(f"[worker:{index}] {word}")
+            ]
+            for index in (0, 1)
+        )
+        assert first == second and len(first) == 1, done.output
+    assert "val_loss" in done.output and "[0, 1, 2]" in done.output
 
 
 def test_ps_and_workers_that_join_a_server_train_what_the_chief_asks(run):

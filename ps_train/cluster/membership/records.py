@@ -52,6 +52,9 @@ Hooks of all tasks are told at the same time, since they may wait for each other
 SCORING = "scoring"
 """Key of `EvalAssignment`.  The chief writes it when training is over."""
 
+TOLD = "told"
+"""Key of what the chief's model tells the models of the other tasks at the end, as text."""
+
 OUTCOME = "outcome"
 """Key of `Outcome`.  The first one written counts."""
 

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ps_train.compat.distribute import legacy_saving, legacy_shapes
+from ps_train.compat.distribute import legacy_saving, legacy_scopes, legacy_shapes
 from ps_train.compat.distribute.replaced import Replaced
 from ps_train.compat.tf1.refused_use import refused
 
@@ -86,6 +86,7 @@ def install(replaced: Replaced) -> None:
     _models(replaced)
     _arguments(replaced)
     legacy_saving.install(replaced)
+    legacy_scopes.install(replaced)
     legacy_shapes.install(replaced)
 
 

@@ -66,7 +66,7 @@ def install() -> Replaced:
             replaced.attribute(owner, "ClusterCoordinator", ClusterCoordinator)
     _make_importable(replaced)
     if cluster := _cluster_of_tf_config():
-        train_all_models(ParameterServerStrategy(**_ps_of(cluster)))
+        train_all_models(lambda: ParameterServerStrategy(**_ps_of(cluster)))
         replaced.at_the_end(lambda: train_all_models(None))
     return replaced
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import logging
 import os
 import sys
@@ -189,7 +190,8 @@ class _Call:
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
-            arguments = flags.as_arguments({**texts_of(self.given), **values})
+            named = {name: value for name, value in self.given.items() if value is not None}
+            arguments = flags.as_arguments({**texts_of(named), **values})
             if is_local or asked:
                 step.write(directory)
                 self.data.write(directory)
@@ -201,7 +203,7 @@ class _Call:
             else:
                 with children_of(job, arguments, directory, console) as children:
                     self._train(children.job, Task("worker", 0), fitted, console, children.watch)
-        return self.model.history if is_chief else keras.callbacks.History()
+        return self.model.history
 
     def _train(
         self,
@@ -286,11 +288,18 @@ class _Listener:
         self._cluster.attach(values)
         self._cluster.step = step
         self._cluster.pull(slots=True)
+        history = keras.callbacks.History()
+        history.set_model(self._model)
+        history.epoch, history.history = json.loads(values.told() or "[[], {}]")
+        self._model.history = history
 
     def end(self) -> bool:
         """Ends the training."""
         self._cluster.is_changed = False
-        self._driver.end()
+        history = self._driver.end()
+        if history is not None:
+            numbers = {name: [float(value) for value in values] for name, values in history.history.items()}
+            self._cluster.values.tell(json.dumps([history.epoch, numbers]))
         if self._cluster.values.step() != self._cluster.step:
             self._cluster.push()  # a worker has made a step after the last epoch
         return self._cluster.is_changed

@@ -44,7 +44,9 @@ class TracedKerasModel(Model):
     default_learning_rate = 1.0  # a factor of the optimizer's own rate
     gives_advice = False
     refused_flags: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("rack", "rack_file"), "each worker sends the sums of its metrics; leave the racks out"),
+        **dict.fromkeys(
+            ("rack", "rack_file"), "the sums behind its metrics come from each worker; leave the racks out"
+        ),
         "towers": "its step is traced for one device; use more workers",
     }
 

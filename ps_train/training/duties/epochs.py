@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.membership import records
 from ps_train.engine.step.parts.summed import Sums
 from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.training.duties.duty import Bursts, Duty, Setting, Start
@@ -39,6 +40,12 @@ class Values(Protocol):
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far, float64; may be called at any time."""
+
+    def tell(self, text: str) -> None:
+        """Leaves a text for the models of the other tasks."""
+
+    def told(self) -> str:
+        """Returns the text that the chief's model has left; "" if it has left none."""
 
     def step(self) -> int:
         """Returns the global step."""
@@ -175,6 +182,7 @@ class PsValues:
         self._step = ps.global_step
         self._counts = list(ps.update_counts)
         self._sums = [part.present for part in setting.step.parts.of(Sums)]
+        self._store = setting.joined.stores[0]
 
     def keys(self) -> Sequence[str]:
         """Returns the keys that a checkpoint has."""
@@ -208,6 +216,14 @@ class PsValues:
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""
         return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0)
+
+    def tell(self, text: str) -> None:
+        """Leaves a text for the models of the other tasks."""
+        self._store.set(records.TOLD, text)
+
+    def told(self) -> str:
+        """Returns the text that the chief's model has left."""
+        return self._store.get(records.TOLD)
 
     def step(self) -> int:
         """Returns the global step."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -145,3 +148,17 @@ def test_legacy_keras_is_refused(monkeypatch):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
     with pytest.raises(ConfigError, match=r"Keras 3 alone"):
         names.install()
+
+
+def test_a_program_in_a_cluster_may_still_configure_its_devices():
+    program = """
+from ps_train.compat.distribute import names
+names.install()
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration() for _ in range(2)])
+tf.config.threading.set_inter_op_parallelism_threads(3)
+assert tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).num_replicas_in_sync == 2
+"""
+    environ = {**os.environ, "TF_CONFIG": json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 0}})}
+    subprocess.run([sys.executable, "-c", program], env=environ, check=True, timeout=100)
