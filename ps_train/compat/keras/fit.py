@@ -221,7 +221,7 @@ class _Call:
     ) -> None:
         cause: BaseException | None = None
         try:
-            with tf.device(None):
+            with tf.device(None), _flags_named_as_arguments():
                 code = worker.run(job, task, console, (prepare(job, task, fitted), None), watch)
             _end_with(code)
         except UserCodeError as error:
@@ -334,10 +334,17 @@ def _parse(given: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> fl
     named = {name: value for name, value in given.items() if value is not None}
     check_names(named)
     values = {**texts_of(named), **(own or {})}
-    try:
+    with _flags_named_as_arguments():
         return parse_flags(flags.as_arguments(values), os.environ)
+
+
+@contextlib.contextmanager
+def _flags_named_as_arguments() -> Iterator[None]:
+    """Names the call as the source of a wrong flag, which is handed on as a flag of the command line."""
+    try:
+        yield
     except ConfigError as error:
-        raise ConfigError(str(error).replace(flags.COMMAND_LINE, _HERE)) from None
+        raise type(error)(str(error).replace(flags.COMMAND_LINE, _HERE)) from None
 
 
 def _unpacked(data: Any) -> tuple[Any, Any, Any]:

@@ -48,6 +48,8 @@ class TracedKerasModel(Model):
             ("rack", "rack_file"), "the sums behind its metrics come from each worker; leave the racks out"
         ),
         "towers": "its step is traced for one device; use more workers",
+        "warm_start": "it begins with the values of its Keras model; call ps_train.keras.load(model, ...) before",
+        "export_dir": "it only trains; call model.export(...) afterwards",
     }
 
     def __init__(self, step: TracedStep) -> None:

@@ -119,7 +119,9 @@ class RateRule:
     def compute(self, values: Mapping[str, Any]) -> tf.Tensor:
         """Adds the rate to the default graph; see `Rule.compute`."""
         graph = v1.GraphDef.FromString(self.graph)
-        given = {f"{name}:0": tf.identity(values[name]) for name in self.inputs}
+        # The rate of a model of float64 is of float64 in Keras, and of float32 on the ps.
+        dtypes = {node.name: tf.as_dtype(node.attr["dtype"].type) for node in graph.node if node.name in self.inputs}
+        given = {f"{name}:0": tf.identity(tf.cast(values[name], dtypes[name])) for name in self.inputs}
         return tf.graph_util.import_graph_def(graph, given, [self.output], name="rate")[0]
 
 

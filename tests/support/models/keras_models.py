@@ -263,6 +263,17 @@ def float16() -> KerasFit:
     return _with_policy("mixed_float16")
 
 
+def float64() -> KerasFit:
+    """Variables and a learning rate of float64."""
+    keras.backend.set_floatx("float64")
+    try:
+        model = keras.Sequential([keras.Input((8,)), L.Dense(9, "tanh"), L.BatchNormalization(), L.Dense(3)])
+        model.compile(keras.optimizers.Adam(0.01), LOGITS, metrics=["accuracy"])
+    finally:
+        keras.backend.set_floatx("float32")
+    return KerasFit(model, _numbers(8).astype(np.float64), _whole(3))
+
+
 def words() -> KerasFit:
     """A vocabulary, and numbers that are normalized, inside the model."""
     word, numbers = keras.Input((1,), dtype="string"), keras.Input((4,))
@@ -333,7 +344,7 @@ KERAS_FITS: Mapping[str, Callable[[], KerasFit]] = {
     make.__name__: _seeded(make)
     for make in (
         recurrent, two_outputs, own_step, residual, dense, normalized, weighted, weighted_examples, bfloat16, float16,
-        words, attention, large_table,
+        float64, words, attention, large_table,
     )
 }  # fmt: skip
 

@@ -325,6 +325,29 @@ def test_backup_and_restore_goes_on_where_a_job_was_interrupted(tmp_path):
     assert_same(history, expected, model, right)
 
 
+def test_a_recovery_goes_on_with_the_epochs_that_were_restored(tmp_path):
+    def begun(*callbacks):
+        model = compiled(role="fit")
+        backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+        driver = EpochDriver(model, [backup, *callbacks], epochs=5, steps_per_epoch=STEPS, verbose=0)
+        first = driver.begin()
+        job = Job(model, compiled(role="engine"))
+        driver.attach(job)
+        return first, driver, job
+
+    _, driver, _ = begun(Interrupts())
+    driver.end_epoch(STEPS)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        driver.end_epoch(2 * STEPS)
+    first, driver, job = begun()
+    assert first == 2
+    assert not driver.end_epoch(STEPS)
+    driver.attach(job, STEPS)
+    assert not driver.is_over
+    assert not driver.end_epoch(2 * STEPS)
+    assert driver.end_epoch(3 * STEPS)  # the fifth epoch
+
+
 def test_a_job_resumes_within_an_epoch():
     right = compiled(role="fit")
     expected = fitted(right, [], 3)
