@@ -20,6 +20,7 @@ import inspect
 import logging
 import os
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -189,7 +190,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         """
         found = super().reduce(reduce_op, value, axis)
         is_sum = str(getattr(reduce_op, "value", reduce_op)).upper() == "SUM"
-        if not is_sum or self._replica() is None or self.num_replicas_in_sync == 1:
+        if not is_sum or self.num_replicas_in_sync == 1 or self._replica() is None or _is_called_by_keras():
             return found
         return tf.nest.map_structure(lambda one: one * tf.cast(self.num_replicas_in_sync, one.dtype), found)
 
@@ -210,9 +211,11 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
 
 
 def _is_called_by_keras() -> bool:
-    """Returns True if Keras has called the method that calls this."""
-    frame = sys._getframe(2)
-    return str(frame.f_globals.get("__name__", "")).startswith("keras.")
+    """Returns True if Keras has called the method that calls this, perhaps through TensorFlow."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tensorflow."):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("keras.")
 
 
 def as_arguments(given: dict[str, Any]) -> list[str]:
