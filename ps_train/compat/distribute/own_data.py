@@ -9,6 +9,7 @@ of all workers are the batches of one order.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +19,18 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import DataError
 from ps_train.data.example_rows import count_of, slice_rows
-from ps_train.data.sent.dataset_graph import dataset_graph, imported_dataset, spec_of_batches
+from ps_train.data.sent.dataset_graph import (
+    dataset_graph,
+    has_new_seeds,
+    imported_dataset,
+    spec_of_batches,
+    with_own_generators,
+)
 from ps_train.data.sent.part import Part, mapped, on_tensors, repacked
 
 log = logging.getLogger(__name__)
+
+_numbers = itertools.count()
 
 _WHOLE = "ps_train_whole"
 """Attribute of a dataset that is a part: a function that returns the whole one."""
@@ -52,12 +61,16 @@ def part_of(dataset: tf.data.Dataset, part: Part, seed: int) -> tf.data.Dataset:
 def _seeded(dataset: tf.data.Dataset, seed: int) -> tf.data.Dataset:
     """Returns the dataset with seeds for its shuffles, as they are in every process."""
     try:
-        graph = dataset_graph(dataset, seed)
-    except DataError as error:
-        log.warning("the workers' parts may overlap where the dataset is shuffled without a seed: %s", error)
+        found = dataset_graph(dataset, seed)
+        if not has_new_seeds(found):
+            return dataset
+        graph = with_own_generators(found, f"ps_train_{next(_numbers)}")
+        make = v1.wrap_function(lambda: tf.data.experimental.to_variant(imported_dataset(graph)), [])
+        return tf.data.experimental.from_variant(make(), dataset.element_spec)
+    except (DataError, tf.errors.OpError) as error:
+        cause = " ".join(str(error).split())[:120]
+        log.warning("the workers' parts of the dataset may overlap, if it is shuffled without a seed: %s", cause)
         return dataset
-    variant = v1.wrap_function(lambda: tf.data.experimental.to_variant(imported_dataset(graph)), [])
-    return tf.data.experimental.from_variant(variant(), dataset.element_spec)
 
 
 def marked(part: Any, whole: Callable[[], Any]) -> Any:

@@ -19,6 +19,8 @@ import importlib
 import inspect
 import logging
 import os
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -160,13 +162,14 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Returns this worker's part of a dataset of batches, for a loop of the program; a `fit` divides its own data.
+        """Returns this worker's part of a dataset of batches, for a loop of the program.
 
-        With update="sync" it is a piece of each batch, else some of the batches.
+        With update="sync" it is a piece of each batch, else some of the batches.  A `fit` divides its data itself, and
+        in Keras's own loops, such as that of `evaluate`, each process has all of them.
         """
         del options
         replica = self._replica()
-        if replica is None or not isinstance(dataset, tf.data.Dataset):
+        if replica is None or not isinstance(dataset, tf.data.Dataset) or _is_called_by_keras():
             return dataset
         part = Part(replica.declared, replica.index, deal=self.num_replicas_in_sync == 1)
         return part_of(dataset, part, self._parsed.job.seed)
@@ -187,7 +190,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         """
         found = super().reduce(reduce_op, value, axis)
         is_sum = str(getattr(reduce_op, "value", reduce_op)).upper() == "SUM"
-        if not is_sum or self._replica() is None or self.num_replicas_in_sync == 1:
+        if not is_sum or self.num_replicas_in_sync == 1 or self._replica() is None or _is_called_by_keras():
             return found
         return tf.nest.map_structure(lambda one: one * tf.cast(self.num_replicas_in_sync, one.dtype), found)
 
@@ -205,6 +208,14 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
     def experimental_run_v2(self, fn: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Does what `run` does: the name that TensorFlow 2.1 had for it."""
         return self.run(fn, args=args, kwargs=kwargs)
+
+
+def _is_called_by_keras() -> bool:
+    """Returns True if Keras has called the method that calls this, perhaps through TensorFlow."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tensorflow."):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("keras.")
 
 
 def as_arguments(given: dict[str, Any]) -> list[str]:

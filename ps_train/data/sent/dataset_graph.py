@@ -32,6 +32,9 @@ _SEEDED = {
 }
 """Operations with two seeds, and the places of these among their inputs.  Seeds of 0 and 0 are none."""
 
+_NEW_SEED = "ps_train_seed_"
+"""Begin of the names of seeds that were not there."""
+
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 """Operations that call a function of the process in which they were made."""
 
@@ -144,10 +147,30 @@ def _set_seeds(nodes: Any, output: str, seed: int, numbers: Iterator[int]) -> No
         if any(seed_node is None or _value(seed_node) != 0 for seed_node in given):
             continue
         for place, value in zip(places, (seed, next(numbers)), strict=True):
-            own = nodes.add(name=f"ps_train_seed_{len(nodes)}", op="Const")
+            own = nodes.add(name=f"{_NEW_SEED}{len(nodes)}", op="Const")
             own.attr["dtype"].type = tf.int64.as_datatype_enum
             own.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int64, []))
             node.input[place] = own.name + output
+
+
+def has_new_seeds(given: DatasetGraph) -> bool:
+    """Returns True if some of a dataset's operations had no seed."""
+    return any(node.name.startswith(_NEW_SEED) for nodes, _ in _functions(given.graph) for node in nodes)
+
+
+def with_own_generators(given: DatasetGraph, name: str) -> DatasetGraph:
+    """Returns the graph for the process in which the dataset is, whose shuffles would share their random numbers.
+
+    Args:
+      given: the graph.
+      name: begin of the names of its generators, which no other dataset of the process has.
+    """
+    graph = v1.GraphDef()
+    graph.CopyFrom(given.graph)
+    for node in graph.node:
+        for handle in node.attr["value"].tensor.resource_handle_val if node.op == "Const" else ():
+            handle.name = f"{name}/{handle.name}"
+    return dataclasses.replace(given, graph=graph)
 
 
 def _value(constant: Any) -> Any:

@@ -181,6 +181,23 @@ def in_task(monkeypatch):
         yield call
 
 
+def test_a_loop_has_this_worker_s_part_and_keras_has_all(in_task):
+    in_task("worker")
+    strategy = ParameterServerStrategy(update="sync")
+    with strategy.scope():
+        model = compiled(functional())
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(16)
+    part = strategy.experimental_distribute_dataset(data)  # of worker 1 of 3
+    assert [len(x) for x, _ in part] == [5, 5]
+    np.testing.assert_array_equal(next(iter(part))[0], X[5:10])
+    assert model.predict(data, verbose=0).shape == (32, 2)
+    seen = []
+    strategy.distribute_datasets_from_function(lambda context: seen.append(context) or data)
+    assert (seen[0].num_input_pipelines, seen[0].input_pipeline_id, seen[0].num_replicas_in_sync) == (3, 1, 3)
+    assert float(strategy.reduce("SUM", tf.constant(2.0))) == 6.0
+    assert float(strategy.reduce(tf.distribute.ReduceOp.MEAN, tf.constant(2.0))) == 2.0
+
+
 def fit_in(strategy, **options):
     with strategy.scope():
         model = compiled(functional())
