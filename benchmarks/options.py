@@ -26,6 +26,7 @@ WHAT = {
     "growth": "more and more workers, and a model of them",
     "input": "rows per CPU second of each reader, and of plain tf.data",
     "modes": "the update modes with one slow worker of four",
+    "keras": "fits of compiled Keras models, against TensorFlow's and the same networks as models of ps_train",
     "on_workers": "ps on the workers against ps of their own, under sync; bytes against the least",
     "slow": "the same with delay and a rate limit between tasks",
     "status": "what an open status page costs",

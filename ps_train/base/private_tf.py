@@ -65,8 +65,13 @@ RESOURCE_CODE = "tensorflow.python.ops.resource_variable_ops"
 The public API (`tf.Variable.from_proto`) makes the variable, and has no other way to the handle.
 """
 
+GRADIENT_NAME = "_gradient_op_type"
+"""Name of the attribute that names a node's gradient function, which only the process that made it knows.
+
+The public API sets it (`tf.Graph.gradient_override_map`), and does not name it.
+"""
+
 _LOWERED = "_lower_using_switch_merge"
-_GRADIENT_NAME = "_gradient_op_type"
 _CUSTOM_GRADIENT = b"CustomGradient-"
 _KERAS_NAMES = "keras.src.utils.naming"
 
@@ -125,7 +130,7 @@ def has_custom_gradient(op: tf.Operation) -> bool:
 
     The public API does not tell such an operation from the user's own `tf.identity_n`.
     """
-    return op.type == "IdentityN" and op.node_def.attr[_GRADIENT_NAME].s.startswith(_CUSTOM_GRADIENT)
+    return op.type == "IdentityN" and op.node_def.attr[GRADIENT_NAME].s.startswith(_CUSTOM_GRADIENT)
 
 
 def capture(graph: tf.Graph, tensor: tf.Tensor) -> tf.Tensor:

@@ -36,6 +36,10 @@ SKIPPED = "ps_train/skipped"
 """Key of a collection: for each build of a model with `may_skip`, True (bool scalar) if the batch makes no update."""
 
 
+ENDED = "ps_train/ended"
+"""Key of a collection: for each build of a model with `ends_itself`, True (bool scalar) if there was no batch."""
+
+
 class Model:
     """Base class of models.  A subclass must define `data`, `forward` and `loss`; the rest has defaults.
 
@@ -46,6 +50,7 @@ class Model:
       gives_advice: True to end a run with lines that say how to continue it.
       refused_flags: name of each flag that is not possible with the model to the reason, and what to do.
       may_skip: True if some batches make no update, as the collection SKIPPED tells.
+      ends_itself: True if a step of the model may find that the input has ended, as the collection ENDED tells.
       has_epochs: True if the chief works at the multiples of --save_steps, while the other workers wait.
       sums: number of values that all workers add up, from what each batch adds to the collection SUMS.
     """
@@ -55,6 +60,7 @@ class Model:
     sums = 0
     has_epochs = False
     may_skip = False
+    ends_itself = False
     hooks_every_step = False
     gives_advice = True
     refused_flags: ClassVar[Mapping[str, str]] = {"keras_tables": "it is for Keras models"}

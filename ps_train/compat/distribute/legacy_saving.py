@@ -1,9 +1,9 @@
 """Models and weights saved under a path without a suffix, as Keras 2 wrote them.
 
-    model.save("models/mnist")                      # models/mnist/model.keras
+    model.save("models/mnist")                                                  # models/mnist/model.keras
     keras.models.load_model("models/mnist")
-    ModelCheckpoint("ckpt/{epoch}")                 # ckpt/1.keras
-    ModelCheckpoint("ckpt/{epoch}", save_weights_only=True)         # ckpt/1.weights.h5
+    keras.callbacks.ModelCheckpoint("ckpt/{epoch}")                             # ckpt/1.keras
+    keras.callbacks.ModelCheckpoint("ckpt/{epoch}", save_weights_only=True)     # ckpt/1.weights.h5
     model.load_weights(tf.train.latest_checkpoint("ckpt"))
 
 Keras 2 wrote a SavedModel there, which Keras 3 can write (`model.export`) but not load as a model.  A line says once

@@ -2,7 +2,7 @@
 
     replaced = Replaced()
     replaced.attribute(keras.Model, "fit_generator", fit_generator)
-    replaced.module("keras.optimizers.legacy", {"Adam": keras.optimizers.Adam})
+    replaced.keras_module("optimizers.legacy", {"Adam": keras.optimizers.Adam}, instead)
     replaced.give_back()
 
 Keras's public modules exist three times: `keras.layers`, `tf.keras.layers`, and `tensorflow.keras.layers` of an import

@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +31,17 @@ from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
+from ps_train.compat.distribute.own_data import marked, part_of, whole_of
+from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, quiet_console, trained
 from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
+from ps_train.data.sent.part import Part
+from ps_train.engine.updates.modes.base import Replica
 from ps_train.modeling.keras.tracing import check_keras, is_tracing
+from ps_train.training.tasks import ps
+
+log = logging.getLogger(__name__)
 
 _HERE = "ParameterServerStrategy()"
 _VERBOSE = 5
@@ -63,6 +71,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         self.flags = {name: value for name, value in given.items() if value is not None}
         self._parsed = _parse(self.flags)
         self.num_workers = Cluster.of(with_local_hosts(self._parsed.job)).num_replicas
+        self._loop: OwnLoop | None = None
         super().__init__("/gpu:0" if tf.config.list_physical_devices("GPU") else "/cpu:0")
         # Otherwise a model that was made outside of the scope cannot be compiled within it.
         self.extended.colocate_vars_with = lambda variable: contextlib.nullcontext()
@@ -85,6 +94,9 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
 
         So a ps does not go on in a program with a model that it has not trained, and serves a second `fit`.
         """
+        if self._loop is not None:  # its job ends before another begins
+            self._loop.finish(None)
+            self._loop = None
         directory, task = asked_directory(), self._parsed.task
         if not directory or directory_of_workers() or task.job_name == "local":
             return
@@ -97,20 +109,94 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         """Makes this process the only worker of the program's own loops."""
         self.num_workers = 1
 
+    def exchange(self, optimizer: Any, gradients: list[Any], variables: Any) -> None:
+        """Makes a step of a loop of the program: the optimizer's variables get the values that the ps compute.
+
+        Args:
+          optimizer: the optimizer that the program calls.
+          gradients: of the variables; None for a variable without one.
+          variables: Keras variables.
+
+        Raises:
+          ModelError: the program's loop cannot be trained on this cluster.
+        """
+        kind = type(optimizer).__name__
+        if variables is None:
+            raise ModelError(f"{kind}.apply is called without variables: call apply_gradients(zip(gradients, ...)).")
+        _, found = trained(gradients, variables := [*variables])
+        if not found:
+            raise ModelError(f"{kind}.apply_gradients is given no gradient: do the variables have a part in the loss?")
+        is_eager = tf.executing_eagerly()
+        if self._loop is None:
+            with tf.init_scope():  # when a tf.function is traced, before it reads a variable
+                loop = self._loop_of(optimizer, found)
+                if loop.begin() and is_eager:
+                    log.warning(
+                        "the first gradients of this worker are those of its own initial values, and not of the "
+                        "chief's: call keras.utils.set_random_seed, or make the step a tf.function"
+                    )
+                self._loop = loop
+        self._loop.apply(optimizer, gradients, variables)
+
+    def _loop_of(self, optimizer: Any, variables: list[Any]) -> OwnLoop:
+        """Returns the loop of this process, which is not begun; a ps serves and ends here."""
+        task = self._parsed.task
+        if task.job_name == "local" or directory_of_workers():
+            raise ModelError(
+                f"{type(optimizer).__name__}.apply_gradients is called in a loop of the program's own, in the scope of "
+                f"a strategy with {self.num_workers} workers, and this process alone runs it: run the program in each "
+                "of them by python -m ps_train run --num_ps=N --num_workers=N, or call model.fit, or use one worker."
+            )
+        self.before_fit()
+        given = {name: value for name, value in self.flags.items() if name != "towers"}
+        job = parse_flags(as_arguments({**given, **OF_LOOP}), os.environ).job
+        if task.job_name == "ps":
+            end_process_with(lambda: ps.run(job, task, quiet_console()))
+        return OwnLoop(job, task, optimizer, variables, self.num_replicas_in_sync)
+
     @property
     def cluster_resolver(self) -> Any:
         """The cluster and the task of `TF_CONFIG`; its `task_type` is None without that variable."""
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Returns the dataset: a `fit` divides its batches itself, and a loop of the program has one device."""
+        """Returns this worker's part of a dataset of batches, for a loop of the program; a `fit` divides its own data.
+
+        With update="sync" it is a piece of each batch, else some of the batches.
+        """
         del options
-        return dataset
+        replica = self._replica()
+        if replica is None or not isinstance(dataset, tf.data.Dataset):
+            return dataset
+        part = Part(replica.declared, replica.index, deal=self.num_replicas_in_sync == 1)
+        return part_of(dataset, part, self._parsed.job.seed)
 
     def distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
-        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for all workers together."""
+        """Returns the dataset that a function makes of a `tf.distribute.InputContext` for this worker."""
         del options
-        return dataset_fn(tf.distribute.InputContext())
+        if (replica := self._replica()) is None:
+            return dataset_fn(tf.distribute.InputContext())
+        context = tf.distribute.InputContext(replica.declared, replica.index, self.num_replicas_in_sync)
+        return marked(dataset_fn(context), lambda: dataset_fn(tf.distribute.InputContext()))
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        """Returns the sum or mean over the workers, as far as this one knows: it takes the others' values for its own.
+
+        So in a loop of several workers a sum is this worker's value times their number.
+        """
+        found = super().reduce(reduce_op, value, axis)
+        is_sum = str(getattr(reduce_op, "value", reduce_op)).upper() == "SUM"
+        if not is_sum or self._replica() is None or self.num_replicas_in_sync == 1:
+            return found
+        return tf.nest.map_structure(lambda one: one * tf.cast(self.num_replicas_in_sync, one.dtype), found)
+
+    def _replica(self) -> Replica | None:
+        """Returns which of the workers that run the program this process is; None if it is not one of several."""
+        task = self._parsed.task
+        if self.num_workers == 1 or task.job_name not in ("chief", "worker") or directory_of_workers():
+            return None
+        return Replica.of(Cluster.of(self._parsed.job), task)
 
     def experimental_distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
         """Does what `distribute_datasets_from_function` does: the name that TensorFlow 2.3 had for it."""
@@ -177,6 +263,8 @@ def redirect_fit() -> None:
         strategy, models = _strategy_of(self), _models_in_fit.get()
         if strategy is None or id(self) in models:
             return own_fit(self, *args, **kwargs)
+        args = tuple(map(whole_of, args))
+        kwargs = {name: whole_of(value) for name, value in kwargs.items()}
         if _is_quiet(args, kwargs):
             kwargs["verbose"] = 2
         token = _models_in_fit.set(models | {id(self)})
@@ -188,7 +276,7 @@ def redirect_fit() -> None:
             _models_in_fit.reset(token)
 
     keras.Model.fit = fit
-    _refuse_own_updates()
+    _exchange_own_updates()
 
 
 def _is_quiet(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -201,22 +289,20 @@ def _fit() -> Callable[..., Any]:
     return importlib.import_module("ps_train.compat.keras.fit").fit
 
 
-def _refuse_own_updates() -> None:
-    """Lets an optimizer refuse to update variables in the scope of a cluster of several workers.
+def _exchange_own_updates() -> None:
+    """Lets an optimizer that is called in a cluster of several workers give its gradients to the ps.
 
-    Such an update would be made by each worker for itself, on values of its own.
+    Otherwise each worker would update values of its own.
     """
     own_apply: Any = keras.optimizers.Optimizer.apply
 
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1 and not is_tracing():
-            raise ModelError(
-                f"{type(self).__name__}.apply_gradients is called in a loop of the program's own, in the scope of a "
-                f"strategy with {strategy.num_workers} workers: each worker would train a model of its own.  Put the "
-                "step into the model's train_step and call model.fit, or use one worker."
-            )
+        is_ours = isinstance(strategy, ParameterServerStrategy) and strategy.num_workers > 1
+        if is_ours and not is_tracing():
+            return strategy.exchange(self, [*grads], trainable_variables)
         return own_apply(self, grads, trainable_variables)
 
     keras.optimizers.Optimizer.apply = apply

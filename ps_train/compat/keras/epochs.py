@@ -188,11 +188,13 @@ class EpochDriver:
         Args:
           cluster: the ps and workers.
           step: the job's global step; above 0 for a resumed job.
-          first_epoch: epoch of step 0; None: the one that `begin` has returned for a new job, and `initial_epoch` for
-            a resumed one, since its values are those of the job and not of BackupAndRestore.
+          first_epoch: epoch of step 0; None: the one that `begin` has returned for a job that began here, and
+            `initial_epoch` for a resumed one, since its values are those of the job and not of BackupAndRestore.
         """
+        if self._cluster is None and step:
+            self._first = self._initial_epoch
         self._cluster = cluster
-        first = first_epoch if first_epoch is not None else self._initial_epoch if step else self._first
+        first = self._first if first_epoch is None else first_epoch
         whole, within = divmod(step, self._steps_per_epoch) if self._steps_per_epoch else (0, 0)
         self._epoch, self._epoch_start = first + whole, step - within
         self._step = self._heard = step

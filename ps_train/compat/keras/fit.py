@@ -168,7 +168,8 @@ class _Call:
         if first >= self.epochs:
             return driver.end()
         step = trace_step(self.model, self.data.element_spec)
-        steps = (self.epochs - first) * self.data.steps_per_epoch
+        # Where BackupAndRestore has restored an epoch, which other tasks do not know, the driver ends the job before.
+        steps = (self.epochs - self.initial_epoch) * self.data.steps_per_epoch
         malloc.tune_malloc(os.environ)
         with tempfile.TemporaryDirectory(prefix="ps_train_fit_") as directory, gc_control.suspended():
             values: dict[str, Any] = {
@@ -189,7 +190,8 @@ class _Call:
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
             console = _console(self.verbose)
-            arguments = flags.as_arguments({**texts_of(self.given), **values})
+            named = {name: value for name, value in self.given.items() if value is not None}
+            arguments = flags.as_arguments({**texts_of(named), **values})
             if is_local or asked:
                 step.write(directory)
                 self.data.write(directory)

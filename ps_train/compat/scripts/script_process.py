@@ -22,6 +22,7 @@ from ps_train.base.errors import ConfigError, ModelError, headline, ps_train_err
 from ps_train.base.hidden_modules import watch
 from ps_train.commands.launch.child_process import die_with_launcher
 from ps_train.compat.scripts import python2, tensorflow1
+from ps_train.compat.scripts.program_end import program_has_ended
 from ps_train.compat.scripts.program_kind import kind_of
 from ps_train.compat.scripts.script_flags import script_texts
 from ps_train.config.error_line import error_line
@@ -49,19 +50,26 @@ def run_script(script: str, arguments: Sequence[str], compat: bool, is_module: b
             runpy.run_module(script, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(script, run_name="__main__")
-    except SystemExit as error:
-        return _exit_code(error, has_launcher)
     except BaseException as error:
-        own = ps_train_error(error)
-        if isinstance(own, ConfigError | ModelError):  # such as a public address: its text says all
-            print(error_line(own, VERBS["run"].page, f"{_place(error, folder)}{own}"), file=sys.stderr)
-            return own.exit_code
-        sys.excepthook(*sys.exc_info())
-        advice = python2.advice(error) or ("" if compat else tensorflow1.advice(error))
-        if has_launcher or advice:  # a launcher tells the cause; a thread may print after this
-            print(error_line(error, VERBS["run"].page, advice or headline(error)), file=sys.stderr)
-        return 1
-    return 0
+        code = _shown(error, folder, has_launcher, compat)
+        ended = program_has_ended(error if code else None)
+        return code or ended
+    return program_has_ended(None)
+
+
+def _shown(error: BaseException, folder: str, has_launcher: bool, compat: bool) -> int:
+    """Shows the error that has ended a script; returns the exit code."""
+    if isinstance(error, SystemExit):
+        return _exit_code(error, has_launcher)
+    own = ps_train_error(error)
+    if isinstance(own, ConfigError | ModelError):  # such as a public address: its text says all
+        print(error_line(own, VERBS["run"].page, f"{_place(error, folder)}{own}"), file=sys.stderr)
+        return own.exit_code
+    sys.excepthook(type(error), error, error.__traceback__)
+    advice = python2.advice(error) or ("" if compat else tensorflow1.advice(error))
+    if has_launcher or advice:  # a launcher tells the cause; a thread may print after this
+        print(error_line(error, VERBS["run"].page, advice or headline(error)), file=sys.stderr)
+    return 1
 
 
 def _give_names(script: str, compat: bool, is_module: bool) -> None:

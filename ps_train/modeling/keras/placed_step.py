@@ -1,6 +1,6 @@
 """A traced step of Keras in the training graph of a worker.
 
-    placed = PlacedStep(step)
+    placed = PlacedStep(step, sums=0, by_rows=True)
     loss = placed.loss([x, y])                  # in the default graph
     gradients = placed.gradients(variables)     # of that loss, for `Model.compute_gradients`
 

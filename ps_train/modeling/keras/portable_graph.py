@@ -1,7 +1,7 @@
 """A function that was traced eagerly, as nodes that another process imports into its own graph.
 
     portable = PortableGraph.of(function, variables)        # a ConcreteFunction
-    outputs = portable.place(batch, given)                  # in the default graph
+    results, effects, _ = portable.place(batch, given, "keras", ready)      # in the default graph
 
 What the function has captured becomes either a constant or one of the variables.  A variable that is only read at the
 top of the function may be given as a value: a tensor in the place of the variable.
@@ -18,7 +18,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.base.private_tf import COLOCATION, add_control_inputs
+from ps_train.base.private_tf import COLOCATION, GRADIENT_NAME, add_control_inputs
 
 _READ, _GATHER, _SHAPE = "ReadVariableOp", "ResourceGather", "VariableShape"
 _ASSIGNS = {"AssignVariableOp": "Identity", "AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"}
@@ -219,8 +219,11 @@ class PortableGraph:
             there = {node.name for node in nodes.node}
             feeds = {key: value for key, value in feeds.items() if key.partition(":")[0] in there}
         first = len(ready.graph.get_operations())
-        found = tf.graph_util.import_graph_def(nodes, feeds, wanted, name=name)
-        for op in ready.graph.get_operations()[first:]:  # an import leaves `tf.control_dependencies` out
+        # An import makes each node wait for each control input of the scope, thousands of edges in all.  With a control
+        # input, TensorFlow's oneDNN pass ends the process at a convolution with a bias.
+        with tf.control_dependencies(None):
+            found = tf.graph_util.import_graph_def(nodes, feeds, wanted, name=name)
+        for op in ready.graph.get_operations()[first:]:
             if any(tensor.dtype == tf.resource for tensor in op.inputs):
                 add_control_inputs(op, [ready])
         results, effects = found[: len(self.outputs)], found[len(self.outputs) :][: len(self.effects)]
@@ -268,12 +271,16 @@ def _fetched_rows(
 
 
 def _nodes_of(graph: Any) -> v1.GraphDef:
-    """Returns the nodes of a function's graph without the devices of this process."""
+    """Returns the nodes of a function's graph without the devices and the gradient functions of this process.
+
+    Gradients are among the nodes, so none of them is differentiated again.
+    """
     nodes = graph.as_graph_def()
     for node in [*nodes.node, *(node for function in nodes.library.function for node in function.node_def)]:
         node.device = ""
-        if COLOCATION in node.attr:
-            del node.attr[COLOCATION]
+        for name in (COLOCATION, GRADIENT_NAME):
+            if name in node.attr:
+                del node.attr[name]
     return nodes
 
 

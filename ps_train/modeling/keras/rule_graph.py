@@ -1,6 +1,7 @@
 """The graph of one variable's rule, in a form that is the same for all variables with the same rule.
 
-    graph, inputs, outputs = rule_graph(pure, {"variable": "sub:0"}, {"variable_0": "variable"}, shape=(3, 2))
+    names = {"variable_0": "variable"}
+    graph, inputs, outputs = rule_graph(pure, {"variable": "sub:0"}, names, shape=(3, 2), dtype=tf.float32)
 
 Names are replaced, so that equal rules are equal bytes.  The shape of the variable is replaced by the shape of the
 value that the rule is given, so that the rule serves a slice and some rows too.  `rule_checks.py` finds out whether it

@@ -1,11 +1,11 @@
 """Kernels of TensorFlow that stand in for rules on whole variables, where they compute the same and faster.
 
     kernel = kernel_for(optimizer, rule)        # None: the rule's own operations are used
-    done = kernel.apply(variable, momentum, gradient, rate)
+    done = kernel.apply(variable, slots, gradient, rate, iterations)
 
 A rule reads and writes the variable once for each of its operations; a kernel does all of them in one pass.  The
 candidates come from the optimizer's public arguments, and a trial with random values decides.  It is enough, because
-only rules that add and multiply are tried: two such rules that agree there are the same.
+only rules that add and multiply are tried, and that of Adam itself: two such rules that agree there are the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.modeling.keras.kernel import Kernel
+from ps_train.modeling.keras.kernel import AdamKernel, DescentKernel, Kernel
 from ps_train.modeling.keras.update_rules import Rule
 
-_TOLERANCE = 1e-6
-"""Relative to the largest value of a variable or slot."""
+_TOLERANCE, _OF_VELOCITY = 1e-6, 3e-5
+"""Relative to the largest value of a variable or slot; for Adam's second moment, of which a step is the root."""
 
 _SUMS_AND_PRODUCTS = {"Placeholder", "Const", "Cast", "AddV2", "Sub", "Mul", "Neg"}
 
@@ -29,16 +29,23 @@ _ROWS, _UPDATES, _RATE = 12, 4, 0.01
 
 def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:
     """Returns a kernel that computes the same as a rule of a Keras optimizer; None if none is known."""
-    momentum = getattr(optimizer, "momentum", None)
-    candidates = {
-        (): Kernel(False),
-        ("momentum",): Kernel(True, float(momentum or 0.0), bool(getattr(optimizer, "nesterov", False))),
-    }
-    operations = {node.op for node in v1.GraphDef.FromString(rule.graph).node}
-    if not operations <= _SUMS_AND_PRODUCTS or "iterations" in rule.inputs:
-        return None
-    kernel = candidates.get(tuple(slot.name for slot in rule.slots))
+    import keras
+
+    slots = tuple(slot.name for slot in rule.slots)
+    kernel: Kernel | None = None
+    if type(optimizer) is keras.optimizers.Adam:
+        if slots == ("momentum", "velocity"):
+            kernel = AdamKernel(float(optimizer.beta_1), float(optimizer.beta_2), float(optimizer.epsilon))
+    elif _adds_and_multiplies(rule):
+        momentum, nesterov = getattr(optimizer, "momentum", None), bool(getattr(optimizer, "nesterov", False))
+        candidates = {(): DescentKernel(False), ("momentum",): DescentKernel(True, float(momentum or 0.0), nesterov)}
+        kernel = candidates.get(slots)
     return kernel if kernel and _is_equal(kernel, rule) else None
+
+
+def _adds_and_multiplies(rule: Rule) -> bool:
+    operations = {node.op for node in v1.GraphDef.FromString(rule.graph).node}
+    return operations <= _SUMS_AND_PRODUCTS and "iterations" not in rule.inputs
 
 
 def _is_equal(kernel: Kernel, rule: Rule) -> bool:
@@ -58,7 +65,7 @@ def _is_equal(kernel: Kernel, rule: Rule) -> bool:
             return False
         with tf.control_dependencies(list(found.values())):
             by_rule = [given[name].assign(value, read_value=False) for name, value in found.items()]
-        by_kernel = kernel.apply(new[""], new.get("momentum"), gradient, rate)
+        by_kernel = kernel.apply(new[""], new, gradient, rate, iterations)
         session.run(v1.global_variables_initializer())
         for update in range(_UPDATES):
             feeds = {gradient: random.randn(*shape) * 3.0**update, iterations: update}
@@ -68,9 +75,13 @@ def _is_equal(kernel: Kernel, rule: Rule) -> bool:
                 return False
         values, right = session.run([new, own])
     return all(
-        np.allclose(values[name], value, rtol=0, atol=_TOLERANCE * np.abs(value).max(initial=0.0))
+        np.allclose(values[name], value, rtol=0, atol=_tolerance(name) * np.abs(value).max(initial=0.0))
         for name, value in right.items()
     )
+
+
+def _tolerance(name: str) -> float:
+    return _OF_VELOCITY if name == "velocity" else _TOLERANCE
 
 
 def _variable(value: Any) -> Any:

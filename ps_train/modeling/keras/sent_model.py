@@ -43,7 +43,12 @@ class TracedKerasModel(Model):
     has_epochs = True
     default_learning_rate = 1.0  # a factor of the optimizer's own rate
     gives_advice = False
-    refused_flags: ClassVar[Mapping[str, str]] = {}
+    refused_flags: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("rack", "rack_file"), "the sums behind its metrics come from each worker; leave the racks out"
+        ),
+        "towers": "its step is traced for one device; use more workers",
+    }
 
     def __init__(self, step: TracedStep) -> None:
         self._step = step

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import trained_by
-from ps_train.base.user_code import user_code
+from ps_train.base.user_code import UserCodeError, user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
@@ -212,8 +212,16 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
     before = _count(model)
-    with user_code("train_step()"), recorder.recording(), tracing():
-        function = tf.function(step, autograph=False).get_concrete_function(batch)
+    try:
+        with user_code("train_step()"), recorder.recording(), tracing():
+            function = tf.function(step, autograph=False).get_concrete_function(batch)
+    except UserCodeError as error:
+        if not model.run_eagerly:
+            raise
+        raise ModelError(
+            f"{error}.  run_eagerly=True has no effect on fit, which traces train_step once: write a step that needs "
+            "its values in Python as a loop of your own, in the scope of ps_train.keras.ParameterServerStrategy."
+        ) from error.__cause__
     recorder.made_variables = _count(model) > before
     return function
 

@@ -26,7 +26,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import make_slot, make_variable_once
-from ps_train.modeling.keras.kernel import Kernel
+from ps_train.modeling.keras.kernel import KINDS, Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
 
 RATE_KEY = "learning_rate"
@@ -224,7 +224,7 @@ class UpdateRules:
             for name, rule in self.rules.items():
                 described[name] = {
                     **_plain(rule, "shape", "whole_reason", "dense_reason", "moves_values", "moves_slots"),
-                    "kernel": dataclasses.asdict(rule.kernel) if rule.kernel else None,
+                    "kernel": _described(rule.kernel),
                     "graph": graphs.setdefault(rule.graph, f"graphs/{len(graphs)}"),
                     "inputs": sorted(rule.inputs),
                     "outputs": dict(rule.outputs),
@@ -258,7 +258,7 @@ class UpdateRules:
                     _read_slot(slot, file.read(f"values/{name}/{index}")) for index, slot in enumerate(one["slots"])
                 )
                 same = {"shape": tuple(one["shape"]), "inputs": frozenset(one["inputs"]), "slots": slots}
-                kernel = Kernel(**one["kernel"]) if one["kernel"] else None
+                kernel = KINDS[one["kernel"].pop("kind")](**one["kernel"]) if one["kernel"] else None
                 rules[name] = Rule(**{**one, **same, "graph": file.read(one["graph"]), "kernel": kernel})
             scale = LossScale(**found["loss_scale"]) if found["loss_scale"] else None
             return cls(**{**found, "rate": rate, "rules": rules, "loss_scale": scale})
@@ -287,6 +287,12 @@ def _with_unique_rows(gradient: Any) -> tf.Tensor:
         return gradient
     rows, positions = tf.unique(gradient.indices)
     return tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
+
+
+def _described(kernel: Kernel | None) -> dict[str, Any] | None:
+    if kernel is None:
+        return None
+    return {**dataclasses.asdict(kernel), "kind": next(name for name, one in KINDS.items() if type(kernel) is one)}
 
 
 class _RulesOptimizer(v1.train.Optimizer):
@@ -346,8 +352,8 @@ class _RulesOptimizer(v1.train.Optimizer):
     def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
         rule = self._rule_of(handle)
         if rule.kernel:
-            momentum = self.get_slot(handle, "momentum") if rule.kernel.has_momentum else None
-            return rule.kernel.apply(handle, momentum, grad, self._shared["rate"])
+            slots = {slot.name: self.get_slot(handle, slot.name) for slot in rule.slots}
+            return rule.kernel.apply(handle, slots, grad, self._shared["rate"], self._shared["iterations"])
         variables = self._variables(handle)
         values = {name: one.read_value() for name, one in variables.items() if name in rule.inputs}
         new = self._compute(handle, grad, values)

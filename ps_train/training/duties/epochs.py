@@ -39,7 +39,7 @@ class Values(Protocol):
         """Writes the values of some keys."""
 
     def sums(self) -> np.ndarray[Any, Any]:
-        """Returns the model's sums so far, float32; may be called at any time."""
+        """Returns the model's sums so far, float64; may be called at any time."""
 
     def tell(self, text: str) -> None:
         """Leaves a text for the models of the other tasks."""
@@ -215,7 +215,7 @@ class PsValues:
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""
-        return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0, np.float32)
+        return np.asarray(self.session.run(self._sums[0])) if self._sums else np.zeros(0)
 
     def tell(self, text: str) -> None:
         """Leaves a text for the models of the other tasks."""

@@ -498,6 +498,7 @@ class TestUse:
     def test_a_custom_gradient_is_told_from_an_identity(self) -> None:
         custom = tf.grad_pass_through(tf.sin)(tf.constant(1.0))
         assert private_tf.has_custom_gradient(custom.op)
+        assert private_tf.GRADIENT_NAME in custom.op.node_def.attr
         assert not private_tf.has_custom_gradient(tf.identity_n([tf.constant(1.0)])[0].op)
 
     def test_a_tensor_is_captured_only_by_a_function(self) -> None:

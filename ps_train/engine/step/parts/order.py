@@ -7,6 +7,7 @@ The first part is the outermost: it is the nearest to the model in `push`, and t
 word.  The reasons of the places:
 
 1. `PullAhead` and `WarmUp` anywhere: the one has no word in common with others, the other adds one factor of several.
+   `InputEnd` too: it is next to the model where others ask for the number of examples.
 2. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
    hides it.
 3. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.following import following_parts
+from ps_train.engine.step.parts.input_end import InputEnd
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.pull_ahead import pulls_ahead
 from ps_train.engine.step.parts.push_codec import push_codecs
@@ -47,6 +49,8 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
     job, parts = spec.job, list[StepPart](pulls_ahead(spec))
     if job.warmup_steps:
         parts.append(WarmUp(job.warmup_steps))
+    if spec.model.ends_itself:
+        parts.append(InputEnd())
     if transforms := transforms_of(job):
         parts.append(Transforms(transforms))
     if job.scales_loss:

@@ -24,7 +24,7 @@ class Sums(StepPart):
       count: number of the sums.
 
     Attributes:
-      present: after `update`, float32 [count], the sums.
+      present: after `update`, float64 [count], the sums: float32 would lose single examples after 16 millions.
     """
 
     present: tf.Tensor
@@ -60,7 +60,7 @@ class Sums(StepPart):
 
         def updated(given: ToUpdate) -> Updated:
             with tf.device(ps_device(0)):
-                total = zeros_variable("ps_train/sums_of_model", tf.float32, [self._count])
+                total = zeros_variable("ps_train/sums_of_model", tf.float64, [self._count])
                 self.present = total.read_value()
             return update(given.with_shard_parts({0: SummedOnPs(total)}))
 
@@ -71,7 +71,7 @@ class SummedOnPs(ShardPart):
     """The sums on ps 0.
 
     Args:
-      total: float32 variable [count].
+      total: float64 variable [count].
     """
 
     def __init__(self, total: tf.Variable) -> None:
@@ -83,7 +83,8 @@ class SummedOnPs(ShardPart):
         def ended(is_open: Sequence[tf.Tensor]) -> list[tf.Operation]:
             (added,) = push.sums
             only_if = tf.reduce_all(tf.stack([True, *is_open]))
-            return [self._total.assign_add(tf.where(only_if, added, tf.zeros_like(added)), read_value=False)]
+            counted = tf.where(only_if, added, tf.zeros_like(added))
+            return [self._total.assign_add(tf.cast(counted, tf.float64), read_value=False)]
 
         return Verdict(ended=ended)
 
@@ -96,7 +97,7 @@ class SummedInRound(RoundPart):
     """What the pushes of a synchronous round add, which counts when the round ends.
 
     Args:
-      total: float32 variable [count].
+      total: float64 variable [count].
     """
 
     def __init__(self, total: tf.Variable) -> None:
@@ -126,7 +127,7 @@ class SummedInRound(RoundPart):
         """Adds the round to the sums."""
         pending = self._pending.read_value()
         with tf.control_dependencies([pending]):
-            counted = self._total.assign_add(pending, read_value=False)
+            counted = self._total.assign_add(tf.cast(pending, tf.float64), read_value=False)
         with tf.control_dependencies([counted]):
             return self.clear()
 

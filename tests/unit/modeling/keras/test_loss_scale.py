@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from tests.unit.modeling.keras.keras_rules import (
+from tests.support.keras_rules import (
     KO,
     STARTS,
     traced,

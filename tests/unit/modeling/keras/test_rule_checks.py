@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.modeling.keras.keras_rules import (
+from tests.support.keras_rules import (
     KO,
     STARTS,
     traced,

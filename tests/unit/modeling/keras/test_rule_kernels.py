@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import pytest
 
-from tests.unit.modeling.keras.keras_rules import KO, traced, traced_by_name
+from tests.support.keras_rules import KO, traced, traced_by_name
 
 
 @pytest.mark.parametrize("name", ["SGD", "momentum", "nesterov", "loss_scale_factor", "rate_function"])

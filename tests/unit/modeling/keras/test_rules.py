@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.modeling.keras.rules import trace_rules
-from tests.unit.modeling.keras.keras_rules import (
+from tests.support.keras_rules import (
     FIRST,
     GRADIENTS,
     KO,

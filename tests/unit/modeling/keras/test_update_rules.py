@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.modeling.keras.rules import trace_rules
-from tests.unit.modeling.keras.keras_rules import (
+from tests.support.keras_rules import (
     BY_ROW,
     FIRST,
     GRADIENTS,

@@ -8,6 +8,7 @@ import pytest
 
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.following import FollowingBatchSize, FollowingPushCodec, FollowingWaitLimit, ScaledRate
+from ps_train.engine.step.parts.input_end import InputEnd
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.pull_ahead import PullAhead
@@ -75,3 +76,11 @@ def test_state_of_a_model_is_never_pulled_ahead(caplog: pytest.LogCaptureFixture
     assert kinds(Averaging(), prefetch_pulls=1, steps_per_run="8") == [StateOfModel]
     (record,) = caplog.records
     assert "prefetch_pulls=1 has no effect: the model assigns" in record.message and "most" in record.message
+
+
+class EndingItself(Linear):
+    ends_itself = True
+
+
+def test_a_model_that_finds_the_end_of_its_input_has_its_part() -> None:
+    assert kinds(EndingItself(), warmup_steps=5, clip_norm=1.0) == [WarmUp, InputEnd, Transforms]

@@ -1,0 +1,200 @@
+"""`ps_train.keras.fit` in scripts: as processes of its own, as tasks of a cluster, after kills and in an own directory.
+
+Each script trains a twin of its model by `model.fit` and prints how far they are apart.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import textwrap
+from typing import Any
+
+import pytest
+
+from tests.support.machine.ports import free_ports
+from tests.support.machine.processes import Process, Processes, eventually
+
+pytestmark = pytest.mark.timeout(400)
+
+BEGIN = """
+import json, os, pathlib, sys, time
+import keras
+import numpy as np
+import ps_train.keras
+from tests.support.models.keras_models import KERAS_FITS, values_of
+
+def show(**found):
+    print("RESULT " + json.dumps(found), flush=True)
+
+def apart(one, other):
+    one, other = values_of(one.model), values_of(other.model)
+    assert one.keys() == other.keys()
+    return float(max(np.abs(one[key] - other[key]).max(initial=0.0) for key in one))
+
+def lists_apart(one, other):
+    assert one.history.keys() == other.history.keys(), (one.history, other.history)
+    return float(max(np.abs(np.array(one.history[key]) - other.history[key]).max() for key in one.history))
+
+def data_of(fit):
+    return {"x": fit.x, "y": fit.y, "sample_weight": fit.sample_weight, "class_weight": fit.class_weight,
+            "batch_size": fit.batch_size, "shuffle": False, "verbose": 0}
+"""
+
+
+def script(processes: Processes, text: str) -> pathlib.Path:
+    path = processes.directory / "users_script.py"
+    path.write_text(BEGIN + textwrap.dedent(text))
+    return path
+
+
+def results(run: Process) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix("RESULT ")) for line in run.lines if line.startswith("RESULT ")]
+
+
+def done(run: Process) -> list[dict[str, Any]]:
+    """The results of a script that has ended well, and has left no process."""
+    assert run.wait(300) == 0, run.output
+    assert run.descendants() == []
+    return results(run)
+
+
+def test_two_workers_train_as_keras_does_and_a_second_fit_goes_on(processes: Processes) -> None:
+    path = script(
+        processes,
+        """
+        here, twin = KERAS_FITS["dense"](), KERAS_FITS["dense"]()
+        job = {"num_ps": 1, "num_workers": 2, "update": "sync"}
+        for epochs in (2, 1):
+            given = {"epochs": epochs, "validation_data": (here.x[:20], here.y[:20])}
+            found = ps_train.keras.fit(here.model, **data_of(here), **given, **job)
+            expected = twin.model.fit(**data_of(twin), **given)
+            show(apart=apart(here, twin), history=lists_apart(found, expected))
+        """,
+    )
+    found = done(processes.script(path))
+    assert len(found) == 2
+    assert all(one["apart"] < 1e-6 and one["history"] < 1e-5 for one in found), found
+
+
+@pytest.mark.long
+def test_callbacks_of_a_model_with_two_outputs_do_what_they_do_in_keras(processes: Processes) -> None:
+    path = script(
+        processes,
+        """
+        class Halves(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.set_weights([0.5 * one for one in self.model.get_weights()])
+
+        def callbacks(name):
+            return [
+                Halves(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.7),
+                keras.callbacks.EarlyStopping("loss", mode="max", patience=1, restore_best_weights=True),
+                keras.callbacks.ModelCheckpoint(name + "-{epoch}.keras"), keras.callbacks.CSVLogger(name + ".csv"),
+            ]
+
+        here, twin = KERAS_FITS["two_outputs"](), KERAS_FITS["two_outputs"]()
+        found = ps_train.keras.fit(
+            here.model, **data_of(here), epochs=6, callbacks=callbacks("here"), num_ps=2, num_workers=1, update="sync"
+        )
+        expected = twin.model.fit(**data_of(twin), epochs=6, callbacks=callbacks("twin"))
+        files = [sorted(path.name[4:] for path in pathlib.Path().glob(name + "*")) for name in ("here", "twin")]
+        show(apart=apart(here, twin), history=lists_apart(found, expected), files=files)
+        """,
+    )
+    (found,) = done(processes.script(path))
+    assert found["apart"] < 1e-6 and found["history"] < 1e-5, found
+    assert found["files"][0] == found["files"][1] and len(found["files"][0]) > 2
+
+
+@pytest.mark.long
+def test_ps_on_workers_train_as_keras_does(processes: Processes) -> None:
+    path = script(
+        processes,
+        """
+        here, twin = KERAS_FITS["weighted"](), KERAS_FITS["weighted"]()
+        found = ps_train.keras.fit(
+            here.model, **data_of(here), epochs=3, num_workers=2, ps_on_workers=True, update="sync"
+        )
+        expected = twin.model.fit(**data_of(twin), epochs=3)
+        show(apart=apart(here, twin), history=lists_apart(found, expected))
+        """,
+    )
+    (found,) = done(processes.script(path))
+    assert found["apart"] < 1e-6 and found["history"] < 1e-5, found
+
+
+@pytest.mark.long
+def test_another_process_goes_on_with_a_directory_and_its_seeds(processes: Processes) -> None:
+    path = script(
+        processes,
+        """
+        epochs = int(sys.argv[1])
+        here, twin = KERAS_FITS["normalized"](), KERAS_FITS["normalized"]()
+        ps_train.keras.fit(
+            here.model, **data_of(here), epochs=epochs, num_ps=1, num_workers=1, update="sync", model_dir="m"
+        )
+        twin.model.fit(**data_of(twin), epochs=epochs)
+        show(apart=apart(here, twin), steps=int(here.model.optimizer.iterations))
+        """,
+    )
+    for epochs in (2, 4):
+        (found,) = done(processes.script(path, str(epochs)))
+        assert found["steps"] == 6 * epochs and found["apart"] < 1e-6, found
+
+
+TASKS = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
+
+OF_A_CLUSTER = """
+class Told(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(0.05)
+        print("EPOCH", epoch, flush=True)
+
+here, twin = KERAS_FITS["dense"](), KERAS_FITS["dense"]()
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+if (task["type"], task["index"]) != ("worker", 0):  # the chief's values count
+    here.model.set_weights([one + 1.0 for one in here.model.get_weights()])
+given = {**data_of(here), "epochs": int(sys.argv[1]), "verbose": 2}
+ps_train.keras.fit(here.model, **given, callbacks=[Told()], update="sync", model_dir="m", startup_timeout_secs=100)
+if task["type"] == "worker":
+    twin.model.fit(**{**given, "verbose": 0})
+    show(apart=apart(here, twin), steps=int(here.model.optimizer.iterations))
+"""
+
+
+class _Cluster:
+    """The tasks of a cluster, as TF_CONFIG tells them."""
+
+    def __init__(self, processes: Processes, epochs: int) -> None:
+        self._processes, self._path = processes, script(processes, OF_A_CLUSTER)
+        hosts = [f"127.0.0.1:{port}" for port in free_ports(len(TASKS))]
+        self._cluster, self._epochs = {"ps": hosts[:2], "worker": hosts[2:]}, epochs
+        self.runs = {task: self.start(task) for task in TASKS}
+
+    def start(self, task: tuple[str, int]) -> Process:
+        config = json.dumps({"cluster": self._cluster, "task": {"type": task[0], "index": task[1]}})
+        return self._processes.script(self._path, str(self._epochs), env={"TF_CONFIG": config})
+
+
+def test_tasks_of_a_cluster_call_fit_and_the_chief_alone_prints(processes: Processes) -> None:
+    cluster = _Cluster(processes, epochs=3)
+    found = [done(run) for run in cluster.runs.values()]
+    assert found[:2] == [[], []]
+    assert [len(one) for one in found[2:]] == [1, 1]
+    assert all(one["apart"] < 1e-6 and one["steps"] == 18 for (one,) in found[2:]), found
+    printing = [task for task, run in cluster.runs.items() if "EPOCH" in run.output or "Epoch 1/3" in run.output]
+    assert printing == [("worker", 0)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", [("ps", 1), ("worker", 1), ("worker", 0)], ids=["ps", "worker", "chief"])
+def test_a_job_ends_exactly_after_the_kill_of_a_task(task: tuple[str, int], processes: Processes) -> None:
+    cluster = _Cluster(processes, epochs=80)
+    cluster.runs["worker", 0].wait_for("EPOCH 3", 120)
+    cluster.runs[task].send(signal.SIGKILL)
+    eventually(lambda: cluster.runs[task].process.poll() is not None, 20, "the end of the task")
+    cluster.runs[task] = cluster.start(task)
+    found = [done(run) for run in cluster.runs.values()]
+    assert all(one["apart"] < 1e-5 and one["steps"] == 480 for (one,) in found[2:]), found
