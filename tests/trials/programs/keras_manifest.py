@@ -1,7 +1,8 @@
 """The public programs of `tf.distribute` and Keras in README.md that one command runs.
 
 They run without `--compat`.  Each of multi-worker strategies is started as two workers; a program of
-ParameterServerStrategy as a ps, two workers and a chief, or as one process that names a cluster of its own.
+ParameterServerStrategy as a ps, a worker and a chief, or as one process that names a cluster of its own.  One of
+MirroredStrategy that calls `fit` is started as a ps and two workers; one with a loop of its own as one process.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def _program(
     cluster: Sequence[str] = _WORKERS,
     environment: Mapping[str, str] | None = None,
     needs: Sequence[str] = (),
+    label: str = "",
 ) -> Program:
     folder, _, script = path.rpartition("/")
     return Program(
@@ -43,6 +45,7 @@ def _program(
         prepare,
         cluster,
         needs=needs,
+        label=label,
         switches=(),
         environment={"PYTHONPATH": str(_STAND_INS), "MADE_DATA": "{data}", **(environment or {})},
     )
@@ -258,6 +261,7 @@ PROGRAMS = [
         _and(_pictures(), _notebook(f"{_LABS}1_basic-mirrored-strategy.ipynb", script="C2_W4_Lab_1.py")),
         end="Epoch 12/12",
         cluster=_ONE_PS,
+        label="C2_W4_Lab_1",
     ),
     _program(
         "Lyin-Tomy/Artificial-intelligence-combat-tensorflow-notes",
@@ -287,7 +291,7 @@ PROGRAMS = [
         "tensorflow/docs",
         f"{_DOCS}/ctl/main.py",
         _and(
-            _pictures(),
+            _pictures(train=5000),
             _cell(f"{_DOCS}/multi_worker_with_ctl.ipynb", "main.py"),
             _moved(f"{_DOCS}", "ctl", "main.py", "mnist.py"),
         ),
@@ -343,6 +347,7 @@ PROGRAMS = [
         ),
         end="Epoch 10, Loss",
         cluster=_ALONE,
+        label="C2_W4_Lab_2",
     ),
     _program(
         "ageron/handson-ml3",
