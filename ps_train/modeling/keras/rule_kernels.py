@@ -24,6 +24,9 @@ _TOLERANCE, _OF_VELOCITY = 1e-6, 3e-5
 
 _SUMS_AND_PRODUCTS = {"Placeholder", "Const", "Cast", "AddV2", "Sub", "Mul", "Neg"}
 
+_OF_ADAM = _SUMS_AND_PRODUCTS | {"Square", "Sqrt", "RealDiv", "Pow"}
+"""Without what limits or selects, whose effect a trial may not reach."""
+
 _ROWS, _UPDATES, _RATE = 12, 4, 0.01
 
 
@@ -34,7 +37,7 @@ def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:
     slots = tuple(slot.name for slot in rule.slots)
     kernel: Kernel | None = None
     if type(optimizer) is keras.optimizers.Adam:
-        if slots == ("momentum", "velocity"):
+        if slots == ("momentum", "velocity") and _operations(rule) <= _OF_ADAM:
             kernel = AdamKernel(float(optimizer.beta_1), float(optimizer.beta_2), float(optimizer.epsilon))
     elif _adds_and_multiplies(rule):
         momentum, nesterov = getattr(optimizer, "momentum", None), bool(getattr(optimizer, "nesterov", False))
@@ -44,8 +47,11 @@ def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:
 
 
 def _adds_and_multiplies(rule: Rule) -> bool:
-    operations = {node.op for node in v1.GraphDef.FromString(rule.graph).node}
-    return operations <= _SUMS_AND_PRODUCTS and "iterations" not in rule.inputs
+    return _operations(rule) <= _SUMS_AND_PRODUCTS and "iterations" not in rule.inputs
+
+
+def _operations(rule: Rule) -> set[str]:
+    return {str(node.op) for node in v1.GraphDef.FromString(rule.graph).node}
 
 
 def _is_equal(kernel: Kernel, rule: Rule) -> bool:

@@ -10,12 +10,12 @@ import pytest
 from tests.support.keras_rules import KO, traced, traced_by_name
 
 
-@pytest.mark.parametrize("name", ["SGD", "momentum", "nesterov", "loss_scale_factor", "rate_function"])
-def test_descent_and_momentum_have_a_kernel(name: str) -> None:
+@pytest.mark.parametrize("name", ["Adam", "SGD", "momentum", "nesterov", "loss_scale_factor", "rate_function"])
+def test_descent_momentum_and_adam_have_a_kernel(name: str) -> None:
     assert traced_by_name(name)[0].rules["embeddings"].kernel is not None
 
 
-@pytest.mark.parametrize("name", ["Adam", "own", "weight_decay", "ema_overwrite", "Lion"])
+@pytest.mark.parametrize("name", ["amsgrad", "own", "weight_decay", "ema_overwrite", "Lion"])
 def test_a_rule_that_computes_something_else_has_none(name: str) -> None:
     assert traced_by_name(name)[0].rules["embeddings"].kernel is None
 
@@ -28,6 +28,6 @@ class Later(keras.optimizers.SGD):
         self.assign_sub(variable, learning_rate * factor * gradient)
 
 
-@pytest.mark.parametrize("optimizer", [Later(0.1), KO.SGD(0.1, clipvalue=1e9)])
+@pytest.mark.parametrize("optimizer", [Later(0.1), KO.SGD(0.1, clipvalue=1e9), KO.Adam(0.1, clipvalue=1e9)])
 def test_a_difference_that_no_trial_reaches_is_noticed(optimizer: Any) -> None:
     assert traced(optimizer, 0)[0].rules["embeddings"].kernel is None
