@@ -39,6 +39,7 @@ from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags
 from ps_train.data.sent.part import Part
+from ps_train.data.stream import no_autograph
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.modeling.keras.tracing import check_keras, is_tracing
 from ps_train.training.tasks import ps
@@ -182,7 +183,7 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         context = tf.distribute.InputContext(replica.declared, replica.index, self.num_replicas_in_sync)
         return marked(dataset_fn(context), lambda: dataset_fn(tf.distribute.InputContext()))
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @no_autograph
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """Returns the sum or mean over the workers, as far as this one knows: it takes the others' values for its own.
 
@@ -307,7 +308,7 @@ def _exchange_own_updates() -> None:
     """
     own_apply: Any = keras.optimizers.Optimizer.apply
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @no_autograph
     @functools.wraps(own_apply)
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         strategy = tf.distribute.get_strategy()

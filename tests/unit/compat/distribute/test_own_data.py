@@ -11,6 +11,12 @@ from ps_train.compat.distribute.own_data import part_of, whole_of
 from ps_train.data.sent.part import Part
 
 
+@pytest.fixture(autouse=True)
+def without_seed():
+    """Datasets get no seed from another test's."""
+    tf.random.set_seed(None)
+
+
 def shuffled():
     return tf.data.Dataset.from_tensor_slices((np.arange(22), np.arange(22) * 2)).shuffle(22).batch(8)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import socket
+import time
 from typing import Any
 
 import keras
@@ -99,6 +100,16 @@ def test_a_loop_without_a_function_is_checkpointed_and_goes_on(begun, tmp_path):
         checkpoint = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(tmp_path / "run")))
         assert checkpoint.get_tensor("global_step") == len(found)
     np.testing.assert_allclose(found, losses, atol=1e-6)
+
+
+def test_a_program_may_pause_for_longer_than_a_ps_may_be_silent(begun):
+    program = Program(keras.optimizers.SGD(0.1))
+    loop = begun(program, recovery_timeout_secs=0.5, heartbeat_timeout_secs=1.0)
+    apply = functools.partial(loop.apply, program.optimizer)
+    for _ in range(2):
+        program.train(1, apply)
+        time.sleep(1.5)
+    assert program_has_ended(None) == 0
 
 
 def test_what_a_loop_cannot_do_is_refused_where_the_program_does_it(begun):
