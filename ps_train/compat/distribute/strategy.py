@@ -100,13 +100,9 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         if self._loop is not None:  # its job ends before another begins
             self._loop.finish(None)
             self._loop = None
-        directory, task = asked_directory(), self._parsed.task
-        if not directory or directory_of_workers() or task.job_name == "local":
-            return
-        if task.job_name == "ps":
+        task = self._parsed.task
+        if asked_directory() and not directory_of_workers() and task.job_name == "ps":
             end_process_with(lambda: join(task, {}))
-        if task == Cluster.of(self._parsed.job).chief:
-            ask(directory, as_arguments(self.flags))
 
     def run_alone(self) -> None:
         """Makes this process the only worker of the program's own loops."""
@@ -151,6 +147,8 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
                 "of them by python -m ps_train run --num_ps=N --num_workers=N, or call model.fit, or use one worker."
             )
         self.before_fit()
+        if asked_directory() and task == Cluster.of(self._parsed.job).chief:
+            ask(asked_directory(), as_arguments(self.flags))
         given = {name: value for name, value in self.flags.items() if name != "towers"}
         job = parse_flags(as_arguments({**given, **OF_LOOP}), os.environ).job
         if task.job_name == "ps":

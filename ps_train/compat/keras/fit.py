@@ -27,7 +27,7 @@ from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.commands.launch.fit import check_names, texts_of
-from ps_train.compat.distribute.joined import ask, directory_of_workers
+from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers
 from ps_train.compat.distribute.scopes import outside_scopes
 from ps_train.compat.keras.children import children_of
 from ps_train.compat.keras.cluster_values import KerasCluster
@@ -196,8 +196,8 @@ class _Call:
                 step.write(directory)
                 self.data.write(directory)
                 write_settings(directory, deals)
-            if asked:
-                ask(asked, arguments)
+            if is_chief and not is_local and asked_directory():
+                ask(asked_directory(), arguments)  # now, since a ps waits for a job's workers for a limited time
             try:
                 if task is not None:
                     self._train(job, task, fitted, console)

@@ -221,7 +221,6 @@ PROGRAMS = [
         _pictures(),
         end=_EPOCHS,
     ),
-    _program("Azure/azureml-examples", f"cli/{_AZURE}/train.py", _pictures(), "--model-dir={model}/saved", end=_EPOCHS),
     _program(
         "Azure/azureml-examples", f"sdk/python/{_AZURE}/main.py", _pictures(), "--model-dir={model}/saved", end=_EPOCHS
     ),
@@ -241,44 +240,12 @@ PROGRAMS = [
         cluster=_ONE_PS,
     ),
     _program(
-        "tensorflow/cloud",
-        f"{_CLOUD}/save_and_load.py",
-        _pictures(),
-        "--path={model}",
-        end=r"Restored model, accuracy",
-        cluster=_ONE_PS,
-    ),
-    _program(
-        "cerndb/tf-spawner",
-        "examples/mnist.py",
-        _pictures(train=60000, test=10000),
-        end="Now computing validation",
-        environment={"TOT_WORKERS": "2", "WORKER_NUMBER": "0"},
-    ),
-    _program(
         "https-deeplearning-ai/tensorflow-3-public",
         f"{_LABS}1.py",
         _and(_pictures(), _notebook(f"{_LABS}1_basic-mirrored-strategy.ipynb", script="C2_W4_Lab_1.py")),
         end="Epoch 12/12",
         cluster=_ONE_PS,
         label="C2_W4_Lab_1",
-    ),
-    _program(
-        "Lyin-Tomy/Artificial-intelligence-combat-tensorflow-notes",
-        "中国大学MOOCTF笔记2.1共享给所有学习者/save.py",
-        _pictures(),
-        end="Epoch 2/2",
-        cluster=_ONE_PS,
-    ),
-    _program(
-        "GoogleCloudPlatform/vertex-ai-samples",
-        "community-content/tf_keras_image_classification_distributed_multi_worker_with_vertex_sdk/trainer/task.py",
-        _pictures(),
-        "--epochs=3",
-        "--model-dir={model}/saved",
-        "--tensorboard-log-dir={model}/logs",
-        "--checkpoint-dir={model}/checkpoints",
-        end=_EPOCHS,
     ),
     _program(
         "tensorflow/docs",
@@ -305,7 +272,6 @@ PROGRAMS = [
         end=r"Epoch 2/2",
         cluster=_ONE_PS,
     ),
-    _program("keras-team/keras", "integration_tests/tf_distribute_training_test.py", end="History:", cluster=_ONE_PS),
     _program(
         "google-deepmind/xmanager",
         "examples/cifar10_tensorflow/cifar10.py",
@@ -350,31 +316,6 @@ PROGRAMS = [
         label="C2_W4_Lab_2",
     ),
     _program(
-        "ageron/handson-ml3",
-        "my_vertex_ai_trial.py",
-        _and(_pictures(train=6000), _cell("19_training_and_deploying_at_scale.ipynb", "my_vertex_ai_trial.py")),
-        end=r"Epoch 10/10",
-        cluster=_ONE_PS,
-        needs=("hypertune",),
-        environment={
-            "AIP_MODEL_DIR": "{model}/saved",
-            "AIP_TENSORBOARD_LOG_DIR": "{model}/logs",
-            "AIP_CHECKPOINT_DIR": "{model}/ckpt",
-        },
-    ),
-    _program(
-        "ageron/handson-ml3",
-        "my_mnist_multiworker_task.py",
-        _and(_pictures(train=5200), _cell("19_training_and_deploying_at_scale.ipynb", "my_mnist_multiworker_task.py")),
-        end=r"Epoch 10/10",
-    ),
-    _program(
-        "ageron/handson-ml2",
-        "my_mnist_multiworker_task.py",
-        _and(_pictures(train=5200), _cell("19_training_and_deploying_at_scale.ipynb", "my_mnist_multiworker_task.py")),
-        end=r"Epoch 10/10",
-    ),
-    _program(
         "GoogleCloudPlatform/vertex-ai-samples",
         f"{_CUSTOM}/custom/trainer/task.py",
         _and(
@@ -405,90 +346,10 @@ PROGRAMS = [
         end=r"Epoch 3/3",
     ),
     _program(
-        "GoogleCloudPlatform/vertex-ai-samples",
-        "notebooks/community/hyperparameter_tuning/trainer/task.py",
-        _and(
-            _pictures("horses_or_humans", 256, 64),
-            _cell(
-                "notebooks/community/hyperparameter_tuning/distributed-hyperparameter-tuning.ipynb", "trainer/task.py"
-            ),
-        ),
-        "--learning_rate=0.01",
-        "--momentum=0.5",
-        "--units=64",
-        "--epochs=2",
-        end=r"Epoch 2/2",
-        cluster=_ONE_PS,
-        needs=("hypertune",),
-    ),
-    _program(
-        "snowkylin/tensorflow-handbook",
-        "source/_static/code/zh/distributed/multi_gpu.py",
-        _pictures("cats_vs_dogs", 128, 32),
-        end=r"Epoch 5/5",
-        cluster=_ONE_PS,
-    ),
-    _program(
-        "lambdal/TensorFlow2-tutorial",
-        "05-distributed-training/worker.py",
-        _and(
-            _pictures("cifar10", 512, 256),
-            _edited("05-distributed-training/worker.py", ("NUM_EPOCHS = 60", "NUM_EPOCHS = 2")),
-        ),
-        end=r"Epoch 2/2",
-    ),
-    _program(
-        "lambdal/TensorFlow2-tutorial",
-        "01-basic-image-classification/resnet_cifar.py",
-        _and(
-            _pictures("cifar10", 512, 256),
-            _edited("01-basic-image-classification/resnet_cifar.py", ("NUM_EPOCHS = 60", "NUM_EPOCHS = 2")),
-        ),
-        end=r"Epoch 2/2",
-        cluster=_ONE_PS,
-    ),
-    _program(
         "tensorflow/ecosystem",
         "spark/spark-tensorflow-distributor/examples/simple/example.py",
         _and(_pictures(), _distributor),
         end=_EPOCHS,
     ),
     _program("nakamasato/ml-training", f"{_SERVERS}/distributed_sample.py", cluster=_ALONE, needs=("portpicker",)),
-    _program(
-        "nakamasato/ml-training",
-        f"{_SERVERS}/train_with_custom_training_loop.py",
-        cluster=_ALONE,
-        needs=("portpicker",),
-    ),
-    _program("nakamasato/ml-training", f"{_SERVERS}/coordinator.py", cluster=_ALONE, needs=("portpicker",)),
-    _program(
-        "tensorflow/docs",
-        "site/en/guide/migrate/multi_worker_cpu_gpu_training.py",
-        _notebook("site/en/guide/migrate/multi_worker_cpu_gpu_training.ipynb"),
-        end="Epoch 5/5",
-        cluster=_ALONE,
-        needs=("portpicker",),
-    ),
-    _program(
-        "tensorflow/docs",
-        "site/en/guide/migrate/mirrored_strategy.py",
-        _notebook("site/en/guide/migrate/mirrored_strategy.ipynb"),
-        end="loss",
-        cluster=_ALONE,
-    ),
-    _program(
-        "tensorflow/docs",
-        "site/en/guide/distributed_training.py",
-        _notebook("site/en/guide/distributed_training.ipynb"),
-        end="loss",
-        cluster=_ALONE,
-    ),
-    _program("tensorflow/docs", f"{_DOCS}/input.py", _notebook(f"{_DOCS}/input.ipynb"), end="Loss is", cluster=_ALONE),
-    _program(
-        "tensorflow/recommenders",
-        "docs/examples/diststrat_retrieval.py",
-        _notebook("docs/examples/diststrat_retrieval.ipynb"),
-        needs=("tensorflow_recommenders",),
-        cluster=_ONE_PS,
-    ),
 ]
