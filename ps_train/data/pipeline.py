@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import threading
 import warnings
@@ -34,7 +35,13 @@ from ps_train.data.split import UNKNOWN, Split
 from ps_train.data.stream import Stream, no_autograph
 from ps_train.data.wrong_data import wrong_data
 
-_SHARED_NAME = "ps_train_input"
+_inputs = itertools.count()
+
+
+def _shared_name() -> str:
+    """Returns the name of an input, of this graph alone: a server may serve a second job, with data of other types."""
+    return f"ps_train_input_{next(_inputs)}"
+
 
 _LEAST_BYTES = 128
 """Bytes that an example in a shuffle buffer takes at least: each of its tensors has an allocation of its own."""
@@ -178,7 +185,7 @@ def training_batches(
         dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
     ended = threading.Event()
     dataset = _to_the_end(dataset, endless and bool(epochs), ended, batching)
-    return batches_of(dataset, array_feeds, seed, _SHARED_NAME, ended)
+    return batches_of(dataset, array_feeds, seed, _shared_name(), ended)
 
 
 def _own_batches(data: Batched, epochs: int, endless: bool, batching: Batching) -> Batches:
@@ -189,7 +196,7 @@ def _own_batches(data: Batched, epochs: int, endless: bool, batching: Batching) 
         elements = data.elements(dataset).repeat(epochs or None)
         return _without_autotune(_to_the_end(elements, endless and bool(epochs), ended, batching))
 
-    batches = batches_of(whole(data.dataset), {}, None, _SHARED_NAME, ended)
+    batches = batches_of(whole(data.dataset), {}, None, _shared_name(), ended)
     features = data.batch(batches.features, lambda dataset: batches.initializer_for(whole(dataset)))
     initializer = tf.no_op() if data.is_fed else batches.initializer
     remember_inputs(features, None)
