@@ -216,6 +216,6 @@ def test_inputs_of_two_jobs_of_a_process_are_two_resources() -> None:
     names = []
     for _ in range(2):
         with tf.Graph().as_default() as graph:
-            training_batches(Arrays([[1.0]], [1]), WHOLE, 1, epochs=1, shuffle_buffer=0)
+            training_batches(Arrays([[1.0]], [1]), DataShard(0, 1), 1, epochs=1, shuffle_buffer=0)
             names += [op.get_attr("shared_name") for op in graph.get_operations() if op.type == "IteratorV2"]
     assert len(set(names)) == 2
