@@ -17,6 +17,12 @@ X = np.arange(20, dtype=np.float32).reshape(10, 2)
 PAIRS = Dataset.from_tensor_slices((X, {"label": np.arange(10)}))
 
 
+@pytest.fixture(autouse=True)
+def unseeded():
+    """Another test may have seeded TensorFlow, and then a shuffle has that seed."""
+    tf.random.set_seed(None)
+
+
 def table():
     initializer = tf.lookup.KeyValueTensorInitializer([0, 1], [5, 6])
     return tf.lookup.StaticHashTable(initializer, -1)
