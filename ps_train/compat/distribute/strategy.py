@@ -191,7 +191,11 @@ class ParameterServerStrategy(tf.distribute.OneDeviceStrategy):
         is_sum = str(getattr(reduce_op, "value", reduce_op)).upper() == "SUM"
         if not is_sum or self.num_replicas_in_sync == 1 or self._replica() is None or _is_called_by_keras():
             return found
-        return tf.nest.map_structure(lambda one: one * tf.cast(self.num_replicas_in_sync, one.dtype), found)
+
+        def of_all(one: Any) -> tf.Tensor:
+            return (one := tf.convert_to_tensor(one)) * tf.cast(self.num_replicas_in_sync, one.dtype)
+
+        return tf.nest.map_structure(of_all, found)
 
     def _replica(self) -> Replica | None:
         """Returns which of the workers that run the program this process is; None if it is not one of several."""
