@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -80,7 +79,7 @@ def children_of(job: Job, arguments: Sequence[str], directory: str, console: Con
     tasks |= {f"worker:{index}": host for index, host in enumerate(children.job.worker_hosts)}
     here = tasks.pop(CHIEF)
     hold_ports({here: ports.sockets.pop(here)})
-    environ = {**call_environment(directory), "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "")}
+    environ = call_environment(directory)
 
     def start(name: str, address: str, restarts_made: int) -> object:
         if restarts_made:
