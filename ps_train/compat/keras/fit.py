@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ps_train.base import gc_control, malloc
@@ -304,7 +305,7 @@ class _Listener:
         self._cluster.is_changed = False
         history = self._driver.end()
         if history is not None:
-            numbers = {name: [float(value) for value in values] for name, values in history.history.items()}
+            numbers = {name: [np.asarray(one).tolist() for one in values] for name, values in history.history.items()}
             self._cluster.values.tell(json.dumps([history.epoch, numbers]))
         if self._cluster.values.step() != self._cluster.step:
             self._cluster.push()  # a worker has made a step after the last epoch
