@@ -552,3 +552,18 @@ def test_a_loss_that_is_not_a_number_stops_the_job():
     model = compiled(exploding)
     history, _ = run(model, [keras.callbacks.TerminateOnNaN()], 9, burst=1)
     assert len(history.epoch) < 9
+
+
+def test_a_job_that_diverged_ends_as_terminate_on_nan_asks():
+    told = []
+    last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: told.append(logs))
+    driver = EpochDriver(
+        compiled(), [keras.callbacks.TerminateOnNaN(), last], epochs=2, steps_per_epoch=STEPS, verbose=0
+    )
+    driver.begin()
+    assert driver.terminates_on_nan
+    driver.terminate()
+    assert driver._model.stop_training and len(told) == 1
+    other = EpochDriver(compiled(), [last], epochs=2, steps_per_epoch=STEPS, verbose=0)
+    other.begin()
+    assert not other.terminates_on_nan
