@@ -27,6 +27,9 @@ _SUMS_AND_PRODUCTS = {"Placeholder", "Const", "Cast", "AddV2", "Sub", "Mul", "Ne
 _OF_ADAM = _SUMS_AND_PRODUCTS | {"Square", "Sqrt", "RealDiv", "Pow"}
 """Without what limits or selects, whose effect a trial may not reach."""
 
+_MOST_RATE = 0.01
+"""The largest rate of Adam with which the steps of its kernel are Keras's to 1e-6, also where a training goes on."""
+
 _ROWS, _UPDATES, _RATE = 12, 4, 0.01
 
 
@@ -37,7 +40,9 @@ def kernel_for(optimizer: Any, rule: Rule) -> Kernel | None:
     slots = tuple(slot.name for slot in rule.slots)
     kernel: Kernel | None = None
     if type(optimizer) is keras.optimizers.Adam:
-        if slots == ("momentum", "velocity") and _operations(rule) <= _OF_ADAM:
+        rate = optimizer.learning_rate  # a tensor if it is a schedule
+        is_small = isinstance(rate, keras.Variable) and float(rate) <= _MOST_RATE
+        if is_small and slots == ("momentum", "velocity") and _operations(rule) <= _OF_ADAM:
             kernel = AdamKernel(float(optimizer.beta_1), float(optimizer.beta_2), float(optimizer.epsilon))
     elif _adds_and_multiplies(rule):
         momentum, nesterov = getattr(optimizer, "momentum", None), bool(getattr(optimizer, "nesterov", False))

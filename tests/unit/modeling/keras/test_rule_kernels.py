@@ -10,9 +10,14 @@ import pytest
 from tests.support.keras_rules import KO, traced, traced_by_name
 
 
-@pytest.mark.parametrize("name", ["Adam", "SGD", "momentum", "nesterov", "loss_scale_factor", "rate_function"])
-def test_descent_momentum_and_adam_have_a_kernel(name: str) -> None:
+@pytest.mark.parametrize("name", ["SGD", "momentum", "nesterov", "loss_scale_factor", "rate_function"])
+def test_descent_and_momentum_have_a_kernel(name: str) -> None:
     assert traced_by_name(name)[0].rules["embeddings"].kernel is not None
+
+
+@pytest.mark.parametrize(("rate", "has"), [(0.001, True), (0.01, True), (0.1, False)])
+def test_adam_has_a_kernel_for_rates_of_which_a_step_is_exact_enough(rate: float, has: bool) -> None:
+    assert (traced(KO.Adam(rate), 0)[0].rules["embeddings"].kernel is not None) == has
 
 
 @pytest.mark.parametrize("name", ["amsgrad", "own", "weight_decay", "ema_overwrite", "Lion"])
