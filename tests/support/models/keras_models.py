@@ -368,7 +368,6 @@ OPTIMIZERS: Mapping[str, Callable[[], Any]] = {
     "Adafactor": lambda: _O.Adafactor(0.01),
     "global_clipnorm": lambda: _O.Adam(0.01, global_clipnorm=0.1),
     "clipnorm": lambda: _O.Adam(_O.schedules.ExponentialDecay(0.01, 10, 0.9), clipnorm=0.1),
-    "use_ema": lambda: _O.SGD(0.1, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=7),
     "accumulation": lambda: _O.Adam(0.01, gradient_accumulation_steps=3),
     "LossScale": lambda: _O.LossScaleOptimizer(_O.Adam(0.01), initial_scale=8.0, dynamic_growth_steps=7),
 }
