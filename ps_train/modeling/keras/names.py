@@ -2,6 +2,7 @@
 
     variable_keys(model.weights)        # ["sequential/dense/kernel", ...]
     keyed_variables(model)              # {"sequential/dense/kernel": variable, ...}, seeds of layers too
+    variables_of(optimizer)             # its slots, `iterations`, ...
     slot_names(optimizer, variables)    # {id(slot): SlotName(0, "momentum"), ..: SlotName(None, "iteration")}
     slot_keys(optimizer, variables)     # {id(slot): "sequential/dense/kernel/momentum", ..: "optimizer/iteration"}
     keyed_slots(model)                  # {"sequential/dense/kernel/momentum": slot, ...}
@@ -18,6 +19,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import tensorflow as tf
+
+from ps_train.base.private_tf import trained_by
+
 Variable = Any
 """A `keras.Variable`."""
 
@@ -27,6 +32,9 @@ OPTIMIZER = "optimizer"
 _RESERVED = ("global_step", OPTIMIZER)
 _OURS = re.compile("ps_train", re.IGNORECASE)
 _NUMBERED_SEED = re.compile(r"^(seed_generator)_[0-9]+/")
+_OF_KERAS = re.compile(r"variable(_[0-9]+)?")
+"""The name of a variable that was made without one; Keras counts them per process."""
+
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.\-/]+")
 
 
@@ -60,8 +68,25 @@ def keyed_variables(model: Any) -> dict[str, Variable]:
     return dict(zip(variable_keys(variables), variables, strict=True))
 
 
+def variable_of(variable: Variable) -> tf.Variable:
+    """Returns TensorFlow's variable of one of Keras, or itself."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def variables_of(optimizer: Any) -> list[Variable]:
+    """Returns the variables of a built optimizer: those that it tells, then those that only an attribute has."""
+    found = {id(variable): variable for variable in optimizer.variables}
+    of_model = {id(variable) for variable in trained_by(optimizer)}
+    for value in vars(optimizer).values():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            is_variable = isinstance(one, tf.Variable) or isinstance(getattr(one, "value", None), tf.Variable)
+            if is_variable and id(one) not in of_model:
+                found.setdefault(id(one), one)
+    return list(found.values())
+
+
 def slot_names(optimizer: Any, variables: Sequence[Variable]) -> dict[int, SlotName]:
-    """Returns the names of all variables of a built optimizer, by their `id`.
+    """Returns the names of all variables of a built optimizer, those of `variables_of`, by their `id`.
 
     Args:
       optimizer: a Keras optimizer; also one that wraps others.
@@ -72,11 +97,11 @@ def slot_names(optimizer: Any, variables: Sequence[Variable]) -> dict[int, SlotN
     found: dict[int, SlotName] = {}
     for prefix, inner in reversed(list(_with_inner(optimizer))):  # whose variables are those of the outer one too
         places = _places(inner, index)
-        for variable in (variable for variable in inner.variables if id(variable) not in found):
+        for variable in (variable for variable in variables_of(inner) if id(variable) not in found):
             owner, name = _name_of(variable, places, variables, inner)
             name = name if owner is not None else prefix + name
             found[id(variable)] = SlotName(owner, taken.setdefault(owner, _Taken()).free(name))
-    return {id(variable): found[id(variable)] for variable in optimizer.variables}
+    return {id(variable): found[id(variable)] for variable in variables_of(optimizer)}
 
 
 def slot_keys(optimizer: Any, variables: Sequence[Variable]) -> dict[int, str]:
@@ -93,9 +118,23 @@ def slot_keys(optimizer: Any, variables: Sequence[Variable]) -> dict[int, str]:
 
 
 def keyed_slots(model: Any) -> dict[str, Variable]:
-    """Returns key to variable of a compiled model's optimizer, which is built."""
-    keys = slot_keys(model.optimizer, list(keyed_variables(model).values()))
-    return {keys[id(variable)]: variable for variable in model.optimizer.variables}
+    """Returns key to variable of a compiled model's optimizer, which is built.
+
+    A variable that all variables of the model share, as the product of Nadam, has a key for each of them too: so the ps
+    have it, and checkpoints.
+    """
+    variables, inner = keyed_variables(model), getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    names = slot_names(inner, list(variables.values()))
+    shared = [one for one in variables_of(inner) if names[id(one)].owner is None]
+    trained = {id(variable) for variable in trained_by(inner)}
+    beside = {
+        f"{key}/{names[id(one)].name}": one
+        for key, variable in variables.items()
+        for one in shared
+        if id(variable) in trained
+    }
+    keys = slot_keys(model.optimizer, list(variables.values()))
+    return beside | {keys[id(one)]: one for one in variables_of(model.optimizer)}
 
 
 class _Taken:
@@ -168,6 +207,12 @@ def _name_of(
     ]
     if fits:
         longest = max(fits, key=lambda i: len(begins[i]))
-        return SlotName(longest, _valid(variable.name[len(begins[longest]) :]))
-    is_named = variable.path == f"{optimizer.name}/{variable.name}" and owner is None
-    return SlotName(owner, _valid(variable.name if is_named or not attribute else attribute))
+        return SlotName(longest, _slot_name(variable.name[len(begins[longest]) :]))
+    is_named = getattr(variable, "path", "") == f"{optimizer.name}/{variable.name}" and owner is None
+    is_named = is_named and not _OF_KERAS.fullmatch(variable.name)
+    return SlotName(owner, _slot_name(variable.name if is_named or not attribute else attribute))
+
+
+def _slot_name(name: str) -> str:
+    """Returns the name of a slot, which follows that of its variable, without further parts."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", _valid(name))

@@ -15,7 +15,6 @@ It is called while TensorFlow executes eagerly: in a graph of TensorFlow 1 Keras
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ import tensorflow as tf
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.base.private_tf import updates_of
 from ps_train.modeling.keras.loss_scale import LossScale
+from ps_train.modeling.keras.names import slot_names, variable_of, variables_of
 from ps_train.modeling.keras.pure_graph import PureGraph, without_variables
 from ps_train.modeling.keras.rule_checks import examined
 from ps_train.modeling.keras.rule_graph import rule_graph
@@ -86,13 +86,13 @@ def _traced_rate(optimizer: Any, iterations: Any) -> RateRule:
         return tf.cast(tf.convert_to_tensor(optimizer.learning_rate), tf.float32)
 
     function = tf.function(rate, autograph=False).get_concrete_function()
-    own = [variable for variable in function.graph.variables if variable is not _variable(iterations)]
+    own = [variable for variable in function.graph.variables if variable is not variable_of(iterations)]
     if len(own) > 1:
         raise ModelError(
             f"the learning rate of {type(optimizer).__name__} is computed from several variables "
             f"({', '.join(sorted(variable.name for variable in own))}): use a number or a LearningRateSchedule."
         )
-    known = {"iterations": _variable(iterations), **dict(zip([RATE_KEY], own, strict=False))}
+    known = {"iterations": variable_of(iterations), **dict(zip([RATE_KEY], own, strict=False))}
     pure = without_variables(function, known, f"the learning rate of {type(optimizer).__name__}")
     if not pure.outputs:
         raise ModelError(f"the learning rate of {type(optimizer).__name__} is not a number.")
@@ -111,10 +111,10 @@ def _traced_apply(
         traced = function.get_concrete_function(
             *(tf.TensorSpec(one.shape, one.dtype, f"gradient_{index}") for index, one in enumerate(variables))
         )
-    known = {"rate": rate, "iterations": _variable(iterations)}
-    known |= {f"variable_{index}": _variable(one) for index, one in enumerate(variables)}
+    known = {"rate": rate, "iterations": variable_of(iterations)}
+    known |= {f"variable_{index}": variable_of(one) for index, one in enumerate(variables)}
     # A variable that the optimizer does not tell, because an attribute has it, is known once it is read.
-    others = [*map(_variable, optimizer.variables), *traced.graph.variables]
+    others = [*map(variable_of, optimizer.variables), *traced.graph.variables]
     taken = {id(one) for one in known.values()}
     state = {f"state_{index}": one for index, one in enumerate({id(one): one for one in others}.values())}
     state = {key: one for key, one in state.items() if id(one) not in taken}
@@ -146,11 +146,6 @@ def _left_out(optimizer: Any, *arguments: str) -> Iterator[None]:
             setattr(optimizer, name, value)
 
 
-def _variable(variable: Any) -> tf.Variable:
-    """Returns TensorFlow's variable of a variable of Keras, or itself."""
-    return variable if isinstance(variable, tf.Variable) else variable.value
-
-
 class _Taken:
     """The operations of `apply`, taken apart into the rules of the variables.
 
@@ -169,8 +164,8 @@ class _Taken:
     ) -> None:
         self._kind, self._optimizer, self._variables, self._names = kind, optimizer, variables, names
         self._pure, self._state = pure, state
-        self._tracked = {id(_variable(one)): one for one in optimizer.variables}
-        self._attributes = dict(_attributes_of(optimizer))
+        self._homes = {id(variable_of(one)): one for one in variables_of(optimizer)}
+        self._slot_names = slot_names(optimizer, variables)
         self._needed = [self._closure(f"variable_{index}") for index in range(len(variables))]
         self._extra = self._beside()
         self.homes: dict[tuple[str, str], Any] = {}
@@ -182,9 +177,9 @@ class _Taken:
         keys = [key for key in self._state if key in self._needed[index] or key in self._extra[index]]
         slots: dict[str, Slot] = {}
         for key in keys:
-            slot = self._slot(self._state[key], variable, slots)
+            slot = self._slot(self._state[key], slots)
             slots[slot.name] = slot
-            self.homes[name, slot.name] = self._tracked.get(id(self._state[key]), self._state[key])
+            self.homes[name, slot.name] = self._homes.get(id(self._state[key]), self._state[key])
         as_named = {f"variable_{index}": "variable", f"gradient_{index}": "gradient"}
         as_named |= {key: f"slot_{number}" for number, key in enumerate(keys)}
         results = {named: self._pure.results[key] for key, named in as_named.items() if key in self._pure.results}
@@ -249,32 +244,14 @@ class _Taken:
             "another ps: an update may use its own variable, its gradient and its slots, and the number of updates."
         )
 
-    def _slot(self, state: tf.Variable, variable: Any, taken: Mapping[str, Slot]) -> Slot:
+    def _slot(self, state: tf.Variable, taken: Mapping[str, Slot]) -> Slot:
         value = state.numpy()
         if value.size and (value == value.flat[0]).all():
             value = value.flat[0]
-        wanted = self._name_of(state, variable)
+        home = self._homes.get(id(state))
+        wanted = "state" if home is None else self._slot_names[id(home)].name
         unique, number = wanted, 1
         while unique in taken:
             number += 1
             unique = f"{wanted}_{number}"
         return Slot(unique, state.dtype.base_dtype.name, tuple(state.shape.as_list()), np.asarray(value))
-
-    def _name_of(self, state: tf.Variable, variable: Any) -> str:
-        """Returns Keras's name of a slot without that of its variable, or the name of the optimizer's attribute."""
-        tracked = self._tracked.get(id(state))
-        name, begin = getattr(tracked, "name", ""), f"{str(variable.path).replace('/', '_')}_"
-        if name.startswith(begin):
-            found = name.removeprefix(begin)
-        else:
-            found = self._attributes.get(id(state)) or name or "state"
-        return re.sub(r"[^A-Za-z0-9_]", "_", found) or "state"
-
-
-def _attributes_of(optimizer: Any) -> Iterator[tuple[int, str]]:
-    """Yields the `id` of each variable in an attribute of the optimizer, and the attribute's name."""
-    for name, value in vars(optimizer).items():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            kept = one if isinstance(one, tf.Variable) else getattr(one, "value", None)
-            if isinstance(kept, tf.Variable):
-                yield id(kept), name.strip("_")

@@ -24,7 +24,7 @@ import tensorflow as tf
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import trained_by
 from ps_train.base.user_code import UserCodeError, user_code
-from ps_train.modeling.keras.names import keyed_variables, variable_keys
+from ps_train.modeling.keras.names import keyed_variables, variable_keys, variable_of
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
 from ps_train.modeling.keras.tracing import tracing
@@ -347,11 +347,6 @@ def keys_of(model: Any, captured: Sequence[Any]) -> dict[int, str]:
     for one in captured:
         named.setdefault(id(one), types.SimpleNamespace(path=one.name.partition(":")[0]))
     return dict(zip(named, variable_keys(list(named.values())), strict=True))
-
-
-def variable_of(one: Any) -> Any:
-    """Returns TensorFlow's variable of one of Keras."""
-    return one.value if not isinstance(one, tf.Variable) else one
 
 
 def _loss_of(logs: Any, model: Any) -> tf.Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ps_train.base.errors import ConfigError, one_line
-from ps_train.modeling.keras.names import OPTIMIZER, keyed_variables, slot_keys
+from ps_train.modeling.keras.names import OPTIMIZER, keyed_slots, keyed_variables
 
 _SUFFIXES = (".keras", ".weights.h5")
 _GLOBAL_STEP = "global_step"
@@ -55,9 +55,8 @@ def values_in(path: str, model: Any, flag: str) -> dict[str, np.ndarray[Any, Any
         model.load_weights(path)
         found = {key: one.numpy() for key, one in variables.items()}
         if step := int(optimizer.iterations.numpy()):
-            keys = slot_keys(optimizer, list(variables.values()))
-            slots = {keys[id(one)]: one.numpy() for one in optimizer.variables}
-            found |= {key: value for key, value in slots.items() if not key.startswith(f"{OPTIMIZER}/")}
+            slots = {key: one for key, one in keyed_slots(model).items() if not key.startswith(f"{OPTIMIZER}/")}
+            found |= {key: one.numpy() for key, one in slots.items()}
             found[_GLOBAL_STEP] = np.int64(step)
         return found
     except Exception as error:  # Keras raises many kinds

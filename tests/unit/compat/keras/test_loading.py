@@ -12,7 +12,8 @@ from ps_train.base.errors import ConfigError, ModelError
 from ps_train.compat.keras.loading import load
 from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.engine.variables.variables import rows_spec
-from ps_train.modeling.keras.names import keyed_slots, keyed_variables
+from ps_train.modeling.keras.names import keyed_variables
+from ps_train.modeling.keras.rules import trace_rules
 from ps_train.modeling.keras.update_rules import RATE_KEY
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layout_of, layouts_text
@@ -40,10 +41,10 @@ def trained(optimizer="adam"):
 
 def write(model, folder, step=8, table=None, name=None):
     """Writes what a job has: the rows of a table in its order, in parts of two ps; the rate is a variable of the ps."""
-    values = {
-        key: np.asarray(variable.value) for key, variable in (keyed_variables(model) | keyed_slots(model)).items()
-    }
-    values = {key: value for key, value in values.items() if not key.startswith("optimizer/")}
+    variables = keyed_variables(model)
+    keys = [key for key, variable in variables.items() if any(variable is one for one in model.trainable_variables)]
+    slots = trace_rules(model.optimizer, model.trainable_variables, keys).slot_variables
+    values = {key: np.asarray(variable.value) for key, variable in (variables | slots).items()}
     values[RATE_KEY] = np.float32(model.optimizer.learning_rate)
     writer = Writer(str(folder / (name or f"model.ckpt-{step}")))
     writer.add("global_step", np.int64(step))
@@ -69,7 +70,7 @@ def assert_equal(model, other):
         np.testing.assert_array_equal(one, another, err_msg=one.path)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adafactor"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adafactor", "nadam"])
 def test_a_loaded_model_goes_on_as_the_one_that_was_trained(tmp_path, optimizer):
     right, model = trained(optimizer), made(optimizer)
     right.optimizer.learning_rate = 0.002

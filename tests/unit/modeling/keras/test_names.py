@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+import types
 
 import keras
 import numpy as np
 import pytest
 
-from ps_train.modeling.keras.names import SlotName, keyed_variables, slot_keys, slot_names, variable_keys
+from ps_train.modeling.keras.names import (
+    SlotName,
+    keyed_slots,
+    keyed_variables,
+    slot_keys,
+    slot_names,
+    variable_keys,
+)
+from ps_train.modeling.keras.rules import trace_rules
+from tests.support.keras_rules import OPTIMIZERS, keras_variables
 
 L = keras.layers
 MUON = getattr(keras.optimizers, "Muon", keras.optimizers.Lion)  # which earlier versions of Keras do not have
@@ -187,3 +197,13 @@ def test_a_slot_that_no_list_holds_is_known_by_its_name():
     model = sequential()
     keys = slot_keys(built(Own(0.1), model), model.weights)
     assert {"net/hidden/kernel/drift", "net/out/kernel/drift"} <= set(keys.values())
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_ps_has_each_slot_under_the_key_by_which_a_model_looks_for_it(name):
+    variables = keras_variables()
+    optimizer = built(OPTIMIZERS[name](), types.SimpleNamespace(trainable_variables=list(variables.values())))
+    on_ps = trace_rules(optimizer, list(variables.values()), list(variables)).slot_variables
+    model = types.SimpleNamespace(weights=list(variables.values()), variables=[], optimizer=optimizer)
+    known = keyed_slots(model)
+    assert {key: id(variable) for key, variable in on_ps.items()} == {key: id(known[key]) for key in on_ps}
