@@ -23,6 +23,7 @@ from ps_train.base.user_code import user_code
 from ps_train.modeling.keras.placed_step import is_large, rows_of
 from ps_train.modeling.keras.portable_graph import PortableGraph, Use
 from ps_train.modeling.keras.traced_step import keys_of, metric_starts
+from ps_train.modeling.keras.tracing import traced_built
 
 _KEYS = v1.GraphKeys
 
@@ -184,10 +185,7 @@ def trace_scoring(model: Any, batch: Any) -> TracedScoring:
         with user_code("test_step()"):
             return tf.function(step, autograph=False).get_concrete_function(batch)
 
-    before = _count(model)
-    function = traced()
-    if _count(model) > before:  # layers and metrics make their variables the first time
-        function = traced()
+    function = traced_built(model, traced)
     names: list[str] = []
 
     def results() -> list[tf.Tensor]:
@@ -208,10 +206,6 @@ def _leaves(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{name}/{key}" if name else str(key))
     else:
         yield name, values
-
-
-def _count(model: Any) -> int:
-    return len(model.variables) + len(model.metrics_variables)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,10 +245,7 @@ def trace_prediction(model: Any, x: Any) -> TracedPrediction:
         with user_code("predict_step()"):
             return tf.function(step, autograph=False).get_concrete_function(x)
 
-    before = _count(model)
-    function = traced()
-    if _count(model) > before:
-        function = traced()
+    function = traced_built(model, traced)
     return TracedPrediction(_Function.of(model, function, {}), tuple(names))
 
 

@@ -27,7 +27,7 @@ from ps_train.base.user_code import UserCodeError, user_code
 from ps_train.modeling.keras.names import keyed_variables, variable_keys, variable_of
 from ps_train.modeling.keras.portable_graph import LookupTable, PortableGraph, Use
 from ps_train.modeling.keras.rules import trace_rules
-from ps_train.modeling.keras.tracing import tracing
+from ps_train.modeling.keras.tracing import traced_built, tracing
 from ps_train.modeling.keras.update_rules import UpdateRules
 
 log = logging.getLogger(__name__)
@@ -152,10 +152,7 @@ class _Recorder:
     Attributes:
       optimizers: each optimizer that was given something.
       found: (gradient or None, Keras variable) in order.
-      made_variables: True if the last trace has made variables.
     """
-
-    made_variables = False
 
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
@@ -211,10 +208,9 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
         logs = model.train_step(data)
         return _loss_of(logs, model), [gradient for gradient, _ in recorder.found]
 
-    before = _count(model)
     try:
         with user_code("train_step()"), recorder.recording(), tracing():
-            function = tf.function(step, autograph=False).get_concrete_function(batch)
+            return tf.function(step, autograph=False).get_concrete_function(batch)
     except UserCodeError as error:
         if not model.run_eagerly:
             raise
@@ -222,12 +218,6 @@ def _traced(model: Any, batch: Any, recorder: _Recorder) -> Any:
             f"{error}.  run_eagerly=True has no effect on fit, which traces train_step once: write a step that needs "
             "its values in Python as a loop of your own, in the scope of ps_train.keras.ParameterServerStrategy."
         ) from error.__cause__
-    recorder.made_variables = _count(model) > before
-    return function
-
-
-def _count(model: Any) -> int:
-    return sum(map(len, (model.variables, model.metrics_variables, model.optimizer.variables)))
 
 
 def trace_step(model: Any, batch: Any) -> TracedStep:
@@ -241,10 +231,7 @@ def trace_step(model: Any, batch: Any) -> TracedStep:
       ModelError: the step cannot be traced, or trains nothing.
     """
     recorder = _Recorder()
-
-    function = _traced(model, batch, recorder)
-    if recorder.made_variables:  # layers, metrics and the optimizer make their variables the first time
-        function = _traced(model, batch, recorder)
+    function = traced_built(model, lambda: _traced(model, batch, recorder))
     found = recorder.found
     if not found:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""The state of this thread while a Keras model's step is traced, and the check that Keras is the one that is traced.
+"""How a Keras model is traced: the state of the thread, the variables that are made, and the check of Keras itself.
 
     with tracing():
         function.get_concrete_function(batch)       # num_replicas_in_sync is 1 in the body
@@ -12,11 +12,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from ps_train.base.errors import ConfigError
 
 _WHICH_KERAS = "TF_USE_LEGACY_KERAS"
+
+_Traced = TypeVar("_Traced")
 
 _is_tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("is_tracing", default=False)
 
@@ -34,6 +37,18 @@ def tracing() -> Iterator[None]:
 def is_tracing() -> bool:
     """Returns True within the body of `tracing`."""
     return _is_tracing.get()
+
+
+def traced_built(model: Any, trace: Callable[[], _Traced]) -> _Traced:
+    """Returns what `trace` returns once layers, metrics and the optimizer have made the variables that they lacked."""
+    before = _count(model)
+    found = trace()
+    return found if _count(model) == before else trace()
+
+
+def _count(model: Any) -> int:
+    optimizer = getattr(model, "optimizer", None)
+    return sum(map(len, (model.variables, model.metrics_variables, optimizer.variables if optimizer else ())))
 
 
 def check_keras() -> None:
