@@ -12,9 +12,11 @@ error lines, and the frames before an error, by their prefixes.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
@@ -250,6 +252,16 @@ class Progress:
             left = (self.max_steps - self.step) / self.steps_per_sec if self.steps_per_sec > 0 else None
             parts.append(f"ETA {duration(left)}")
         return "  ".join(parts)
+
+
+def quiet_console() -> Console:
+    """Returns a console for a job in a program that shows its progress itself: only warnings and errors are seen."""
+    return Console(_nowhere(), sys.stderr)
+
+
+@functools.cache
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")
 
 
 class ConsoleHandler(logging.Handler):

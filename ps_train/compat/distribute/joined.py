@@ -12,14 +12,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ps_train.base import malloc
-from ps_train.base.console import Console
+from ps_train.base.console import Console, quiet_console
 from ps_train.base.errors import EXIT_DONE, ConfigError
+from ps_train.base.whole_file import write_whole
 from ps_train.cluster.addresses.from_environment import parse_flags
 from ps_train.cluster.sessions.server import forget_jobs
 from ps_train.compat.scripts.coordinated import DIRECTORY_VARIABLE, asks_workers, is_over
@@ -52,10 +52,7 @@ def ask(directory: str, arguments: Sequence[str]) -> None:
       arguments: the flags of the job, with a model that other processes can make.
     """
     number = sum(name.startswith("fit-") for name in os.listdir(directory))
-    new = os.path.join(directory, "new")
-    with open(new, "w") as file:
-        json.dump([*arguments], file)
-    os.replace(new, _path(directory, number))
+    write_whole(_path(directory, number), json.dumps([*arguments]))
 
 
 def _path(directory: str, number: int) -> str:
@@ -100,4 +97,4 @@ def join(task: Task, given: Mapping[str, Any], roles: Mapping[str, Role] | None 
 def _run(role: Role, arguments: Sequence[str], task: Task) -> int:
     malloc.tune_malloc(os.environ)
     parsed = parse_flags([*arguments, f"--job_name={task.job_name}", f"--task_index={task.task_index}"], os.environ)
-    return role(parsed.job, flags.with_task(parsed.task), Console(open(os.devnull, "w"), sys.stderr))
+    return role(parsed.job, flags.with_task(parsed.task), quiet_console())

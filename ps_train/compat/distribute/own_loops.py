@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ps_train.base.console import Console
+from ps_train.base.console import quiet_console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ModelError, TrainingError
 from ps_train.base.signals import GRACE_SECS, MainThreadEvents
 from ps_train.base.user_code import describe
@@ -175,11 +175,6 @@ class OwnLoop:
                 job = dataclasses.replace(job, model_dir=os.path.join(directory, "run"))
             given = prepare(job, self._task, model), None
             return worker.run(job, self._task, quiet_console(), given, self._events.append)
-
-
-def quiet_console() -> Console:
-    """Returns the console of the job: the program shows its progress, so only warnings and errors are seen."""
-    return Console(open(os.devnull, "w"), sys.stderr)
 
 
 def trained(gradients: Sequence[Any], variables: Sequence[Any]) -> tuple[list[Any], list[Any]]:

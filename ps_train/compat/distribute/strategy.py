@@ -27,6 +27,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ps_train.base.console import quiet_console
 from ps_train.base.errors import ConfigError, ModelError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
@@ -34,7 +35,7 @@ from ps_train.cluster.addresses.local_hosts import with_local_hosts
 from ps_train.commands.launch.fit import values_of_call
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers, join
 from ps_train.compat.distribute.own_data import marked, part_of, whole_of
-from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, quiet_console, trained
+from ps_train.compat.distribute.own_loops import OF_LOOP, OwnLoop, trained
 from ps_train.compat.distribute.scopes import Scope, outside_scopes
 from ps_train.compat.train.process_end import end_process_with
 from ps_train.config import flags

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from ps_train.base import gc_control, malloc
-from ps_train.base.console import Console
+from ps_train.base.console import Console, quiet_console
 from ps_train.base.errors import EXIT_DONE, ConfigError, DivergedError, JobFailedError, exit_code_of_signal
 from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
@@ -45,7 +45,6 @@ from ps_train.training.joining.prepare import prepare
 from ps_train.training.tasks import ps, worker
 
 log = logging.getLogger(__name__)
-
 
 _SENT = "ps_train.modeling.keras.sent_model:SentKerasModel"
 _HERE = "ps_train.keras.fit()"
@@ -112,10 +111,10 @@ def fit(
     """
     check_keras()
     check_model(model)
-    parsed = _parse(given)
+    parsed = _parse(_arguments(given))
     task = parsed.task
     if task.job_name == "ps":
-        _end_with(ps.run(parsed.job, flags.with_task(task), _console(verbose)))
+        _end_with(ps.run(parsed.job, flags.with_task(task), quiet_console()))
         return keras.callbacks.History()
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = split_arrays(x, y, sample_weight, validation_split)
@@ -128,6 +127,7 @@ def fit(
         class_weight=class_weight,
         steps_per_epoch=steps_per_epoch,
         seed=parsed.job.seed,
+        epochs=epochs - initial_epoch,
     )
     validation = Validation(
         *_unpacked(validation_data), validation_batch_size or batch_size, validation_steps, validation_freq
@@ -181,24 +181,23 @@ class _Call:
             }
             if not parsed.job.model_dir:
                 values["model_dir"] = os.path.join(directory, "run")
-            asked = directory_of_workers() if is_chief and not is_local else ""
-            if is_local or asked:
+            is_sent = is_local or bool(is_chief and directory_of_workers())
+            if is_sent:
                 values |= {"model": _SENT, "model_arg": (f"path={directory}",)}
             if is_local:
                 values["status_port"] = 0 if parsed.job.status_port is None else parsed.job.status_port
-            job = _parse(self.given, values).job
+            arguments = _arguments(self.given, values)
+            job = _parse(arguments).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
             fitted = FittedModel(step, self.data, deals, listener, is_chief)
-            console = _console(self.verbose)
-            named = {name: value for name, value in self.given.items() if value is not None}
-            arguments = flags.as_arguments({**texts_of(named), **values})
-            if is_local or asked:
+            console = quiet_console()
+            if is_sent:
                 step.write(directory)
                 self.data.write(directory)
                 write_settings(directory, deals)
-            if is_chief and not is_local and asked_directory():
-                ask(asked_directory(), arguments)  # now, since a ps waits for a job's workers for a limited time
+            if is_chief and not is_local and (launcher := asked_directory()):
+                ask(launcher, arguments)  # now, since a ps waits for a job's workers for a limited time
             try:
                 if task is not None:
                     self._train(job, task, fitted, console)
@@ -320,8 +319,8 @@ def check_model(model: Any) -> None:
         raise ConfigError(f"model {model.name} is not compiled: call model.compile(...) before {_HERE}.")
 
 
-def _parse(given: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> flags.ParsedFlags:
-    """Returns the job of a call.
+def _arguments(given: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> list[str]:
+    """Returns the flags of a call as arguments of a command line.
 
     Args:
       given: the flags of the call.
@@ -334,9 +333,13 @@ def _parse(given: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> fl
             raise ConfigError(f"{_HERE} has no flag {name!r}: it comes from the model's compile() or from the data.")
     named = {name: value for name, value in given.items() if value is not None}
     check_names(named)
-    values = {**texts_of(named), **(own or {})}
+    return flags.as_arguments({**texts_of(named), **(own or {})})
+
+
+def _parse(arguments: list[str]) -> flags.ParsedFlags:
+    """Returns the job and the task of the flags of a call."""
     with _flags_named_as_arguments():
-        return parse_flags(flags.as_arguments(values), os.environ)
+        return parse_flags(arguments, os.environ)
 
 
 @contextlib.contextmanager
@@ -361,14 +364,3 @@ def _end_with(code: int) -> None:
         sys.exit(code)
     if code != EXIT_DONE:
         raise JobFailedError(f"the job failed with exit code {code}.")
-
-
-@contextlib.contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-def _console(verbose: Any) -> Console:
-    """Returns the console of the job: Keras shows its progress, so only warnings and errors are seen."""
-    del verbose
-    return Console(open(os.devnull, "w"), sys.stderr)
