@@ -299,7 +299,7 @@ def _entry(name: str, value: Any) -> str:
 
 
 _WITH_METHODS = ("FitResult", "Model", "Served", "UnboundedSource")
-_INTERNAL = ("place", "strings", "examples", "chunks", "epochs", "takers")
+_INTERNAL = ("place", "strings", "examples", "chunks", "epochs")
 """Classes whose methods users define or call, and methods that they do not."""
 
 

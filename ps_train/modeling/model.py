@@ -159,7 +159,7 @@ class Model:
         return []
 
     def epochs(self) -> Sequence[Any]:
-        """Returns what the chief tells the ends of epochs (`training/duties/epochs.py`)."""
+        """Returns what is told the ends of epochs in the chief, and the last values (`training/duties/epochs.py`)."""
         return []
 
     def use_flags(self, job: Job) -> None:
@@ -180,10 +180,6 @@ class Model:
           The values; {} if the model was not traced yet; None for files of another format.
         """
         return None
-
-    def takers(self) -> Sequence[Any]:
-        """Returns functions that a worker other than the chief calls with the values on the ps when the job is done."""
-        return []
 
     def saving_listeners(self) -> Sequence[tf.compat.v1.train.CheckpointSaverListener]:
         """Makes listeners, whose methods the chief calls before and after it writes each checkpoint, and at the end.

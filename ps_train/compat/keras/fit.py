@@ -190,7 +190,7 @@ class _Call:
             job = _parse(arguments).job
             deals = job.update != "sync"
             listener = _Listener(driver, self.model, step)
-            fitted = FittedModel(step, self.data, deals, listener, is_chief)
+            fitted = FittedModel(step, self.data, deals, listener)
             console = quiet_console()
             if is_sent:
                 step.write(directory)
@@ -240,24 +240,19 @@ class FittedModel(TracedKerasModel):
       data: the data.
       deals: True if a batch is of one worker.
       listener: told the ends of epochs in the chief, and the end in another worker.
-      is_chief: True in the chief.
     """
 
-    def __init__(self, step: TracedStep, data: SentData, deals: bool, listener: _Listener, is_chief: bool) -> None:
+    def __init__(self, step: TracedStep, data: SentData, deals: bool, listener: _Listener) -> None:
         super().__init__(step)
-        self._data, self._deals, self._listener, self._is_chief = data, deals, listener, is_chief
+        self._data, self._deals, self._listener = data, deals, listener
 
     def data(self, split: str, data_dir: str) -> Any:
         """Returns the batches; there is no test split."""
         return self.batches_of(self._data, self._deals) if split == "train" else None
 
     def epochs(self) -> list[Any]:
-        """Returns what is told the ends of epochs."""
-        return [self._listener] if self._is_chief else []
-
-    def takers(self) -> list[Any]:
-        """Returns what gives the model the trained values."""
-        return [] if self._is_chief else [self._listener.take]
+        """Returns what is told the ends of epochs, and the last values."""
+        return [self._listener]
 
 
 class _Listener:

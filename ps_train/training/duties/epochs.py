@@ -52,7 +52,7 @@ class Values(Protocol):
 
 
 class EpochListener(Protocol):
-    """What happens at the ends of epochs; all calls come from the main thread of the chief."""
+    """What happens at the ends of epochs; all calls but `take` come from the main thread of the chief."""
 
     def attach(self, values: Values, step: int) -> None:
         """A session has begun at this global step."""
@@ -68,6 +68,9 @@ class EpochListener(Protocol):
 
     def end(self) -> bool:
         """The training has ended; returns True if the model on the ps was changed."""
+
+    def take(self, values: Values, step: int) -> None:
+        """The job is done at this global step; called in a worker that is not the chief."""
 
 
 class Epochs(Duty):
@@ -130,14 +133,14 @@ class Epochs(Duty):
 class LastValues(Duty):
     """Another worker's: gives its model the values at the end of the job."""
 
-    def __init__(self, setting: Setting, take: Callable[[Values, int], None]) -> None:
-        self._values, self._take = PsValues(setting), take
+    def __init__(self, setting: Setting, listener: EpochListener) -> None:
+        self._values, self._listener = PsValues(setting), listener
 
     def done(self, session: v1.Session | None) -> None:
         """Gives the values to the model; every ps serves until this task has left."""
         if session is not None:
             self._values.session = session
-            self._take(self._values, self._values.step())
+            self._listener.take(self._values, self._values.step())
 
 
 class _StepsMade(v1.train.SessionRunHook):

@@ -132,7 +132,7 @@ class Worker:
         feed = _feed_of(setting, event_gates(setting.step, setting.prepared.job))
         user_hooks, rounds = UserHooks(setting, ends_all=False), _rounds_of(setting)
         model, saves, ending = AwaitedModel(setting), AwaitedSaves(setting), Ending()
-        last = [LastValues(setting, take) for take in setting.prepared.model.takers()]
+        last = [LastValues(setting, listener) for listener in setting.prepared.model.epochs()]
         duties = [
             Confirming(setting),
             model,

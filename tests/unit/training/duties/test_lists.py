@@ -61,9 +61,7 @@ def setting_of(
         PushCodec: [types.SimpleNamespace(residuals="residuals")] * codec,
         LossScaling: [types.SimpleNamespace(present="present")] * scaled,
     }
-    model = types.SimpleNamespace(
-        gives_advice=gives_advice, epochs=lambda: ["listener"] * epochs, takers=lambda: ["take"] * epochs
-    )
+    model = types.SimpleNamespace(gives_advice=gives_advice, epochs=lambda: ["listener"] * epochs)
     settings = {"delta_every_secs": 0, "final_export_dir": "", **job}
     return types.SimpleNamespace(
         step=types.SimpleNamespace(parts=types.SimpleNamespace(of=lambda kind: parts[kind]), gates=gates),
