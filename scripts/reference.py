@@ -299,7 +299,7 @@ def _entry(name: str, value: Any) -> str:
 
 
 _WITH_METHODS = ("FitResult", "Model", "Served", "UnboundedSource")
-_INTERNAL = ("place", "strings", "examples", "chunks", "epochs")
+_INTERNAL = ("place", "strings", "examples", "chunks", "epochs", "use_flags", "notes", "saved_values", "slot_values")
 """Classes whose methods users define or call, and methods that they do not."""
 
 

@@ -169,6 +169,13 @@ class Model:
         """Returns lines that the chief writes before it trains; called after the model has been built."""
         return []
 
+    def slot_values(self) -> Mapping[str, Any]:
+        """Returns what slots begin with that do not begin with one number: numpy, by their keys in checkpoints.
+
+        It is called after the model has been built.
+        """
+        return {}
+
     def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
         """Returns the values in a file of the model's own format, numpy, by the names of variables and slots.
 

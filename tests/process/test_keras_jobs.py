@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,3 +56,23 @@ def test_a_job_begins_with_a_file_of_keras(processes: Processes, tmp_path: pathl
     load(trained, str(cluster.model_dir))
     for before, after in zip(network.trainable_weights, trained.trainable_weights, strict=True):
         np.testing.assert_allclose(after, before, atol=1e-6)
+
+
+def test_an_optimizer_that_has_trained_before_goes_on(processes: Processes, tmp_path: pathlib.Path) -> None:
+    layers = [keras.layers.Dense(units, name=f"layer{index}") for index, units in enumerate((512, 512, 3))]
+    network = keras.Sequential([keras.Input((6,)), *layers], name="net")
+    network.compile(keras.optimizers.Nadam(0.002), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    given = {"x": X[TEST:], "y": CLASSES[TEST:], "batch_size": len(X) - TEST, "shuffle": False, "verbose": 0}
+    network.fit(**given, epochs=5)
+    network.save(path := tmp_path / "before.keras")
+    flags = ("--max_steps=3", f"--batch_size={len(X) - TEST}", "--shuffle_buffer=0", f"--model_arg=path={path}")
+    cluster = TestCluster(processes, 2, 1, "--model=tests.support.models.keras_net:loaded", "--update=sync", *flags)
+    lines = end(cluster)
+    assert any("kernel rows " in line for line in lines), lines  # the ps have parts of it
+    trained = keras.models.load_model(path)
+    load(trained, str(cluster.model_dir))
+    network.fit(**given, epochs=3)
+    for one, other in zip(
+        network.weights + network.optimizer.variables, trained.weights + trained.optimizer.variables, strict=True
+    ):
+        np.testing.assert_allclose(other, one, atol=1e-5, err_msg=one.path)

@@ -95,6 +95,10 @@ class ExchangeModel(Model):
         """Returns the traced updates for the current ps."""
         return self._rules.optimizer(learning_rate, v1.train.get_or_create_global_step())
 
+    def slot_values(self) -> Mapping[str, Any]:
+        """Returns the state of an optimizer that has trained before."""
+        return self._rules.slot_values
+
     def _initial(self, name: str) -> dict[str, Any]:
         """Returns the initial value; with a shape, by which it may be divided, unless its rule needs it whole."""
         value = self._values[name]

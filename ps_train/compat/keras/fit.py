@@ -266,8 +266,6 @@ class _Listener:
         """Begins, or goes on in a new session."""
         self._cluster.attach(values)
         self._cluster.step = step
-        if not step:
-            self._cluster.push()  # slots that do not begin with one value
         self._cluster.new_epoch()
         self._driver.attach(self._cluster, step)
 

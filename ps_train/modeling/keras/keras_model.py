@@ -168,6 +168,10 @@ class KerasModel(Model):
         """Returns what is different of large embeddings."""
         return [] if self._training is None else self._training.placed.notes()
 
+    def slot_values(self) -> Mapping[str, Any]:
+        """Returns the state of an optimizer that has trained before."""
+        return {} if self._training is None else self._training.step.rules.slot_values
+
     def saved_values(self, path: str, flag: str) -> Mapping[str, Any] | None:
         """Returns the values in a `.keras` or `.weights.h5` file; see `ps_train.Model.saved_values`."""
         if not is_weight_file(path):

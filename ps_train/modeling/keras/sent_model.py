@@ -66,6 +66,10 @@ class TracedKerasModel(Model):
         """Returns what is different of large embeddings."""
         return self._placed.notes()
 
+    def slot_values(self) -> Mapping[str, Any]:
+        """Returns the state of an optimizer that has trained before."""
+        return self._step.rules.slot_values
+
     def batches_of(self, data: SentData, deals: bool) -> DealtBatches:
         """Returns the batches of a fit, of which each worker gets its part.
 

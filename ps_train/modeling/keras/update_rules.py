@@ -189,17 +189,26 @@ class UpdateRules:
         """
         return {f"{name}/{slot}": home for (name, slot), home in self.homes.items()}
 
-    def optimizer(
-        self, rate_factor: Any, step: tf.Tensor, begins: Mapping[str, int] | None = None
-    ) -> v1.train.Optimizer:
+    @property
+    def slot_values(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The first values of the slots that do not begin with one number, by their keys on the ps."""
+        return {
+            f"{name}/{slot.name}": np.asarray(slot.value)
+            for name, rule in self.rules.items()
+            for slot in rule.slots
+            if np.shape(slot.value)
+        }
+
+    def optimizer(self, rate_factor: Any, step: tf.Tensor) -> v1.train.Optimizer:
         """Returns an optimizer that updates by the rules.
+
+        The slots of a slice begin with zeros in the place of `slot_values`.
 
         Args:
           rate_factor: factor of the learning rate, a float or a float32 scalar.
           step: number of updates made before this one, an int64 scalar.
-          begins: name of a slice to its first row, for slots that begin with unequal values.
         """
-        return _RulesOptimizer(self, rate_factor, step, begins or {})
+        return _RulesOptimizer(self, rate_factor, step)
 
     def on_worker(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
         """Returns gradients as the rules expect them: divided by the factor of the loss, and clipped all together.
@@ -300,9 +309,9 @@ def _described(kernel: Kernel | None) -> dict[str, Any] | None:
 class _RulesOptimizer(v1.train.Optimizer):
     """Updates variables by rules."""
 
-    def __init__(self, rules: UpdateRules, rate_factor: Any, step: tf.Tensor, begins: Mapping[str, int]) -> None:
+    def __init__(self, rules: UpdateRules, rate_factor: Any, step: tf.Tensor) -> None:
         super().__init__(use_locking=False, name=rules.optimizer_name)
-        self._rules, self._rate_factor, self._step, self._begins = rules, rate_factor, step, begins
+        self._rules, self._rate_factor, self._step = rules, rate_factor, step
         self._rate_variable: Any = None
         self._shared: dict[str, tf.Tensor] = {}
 
@@ -320,12 +329,9 @@ class _RulesOptimizer(v1.train.Optimizer):
 
     def _initial(self, rule: Rule, slot: Slot, variable: Any) -> Any:
         """Returns the initializer of a slot of a variable, which may be a slice of the rule's."""
-        value, name = np.asarray(slot.value), variable.op.name
+        value = np.asarray(slot.value)
         if value.shape and rule.is_by_row(slot) and variable.shape[0] != rule.shape[0]:
-            if name not in self._begins:
-                value = np.zeros((), value.dtype)  # the chief writes the values
-            else:
-                value = value[self._begins[name] :][: variable.shape[0]]
+            value = np.zeros((), value.dtype)
 
         def initial(shape: Any, dtype: Any = None, partition_info: Any = None) -> tf.Tensor:
             constant = tf.constant(value, tf.as_dtype(slot.dtype))

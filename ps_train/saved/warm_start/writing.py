@@ -6,7 +6,7 @@ write(session, target, source, choice)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,11 @@ class _Slice:
             return
         for begin, count in row_runs(self.rows, self.rows_at_once):
             self.write_rows(session, np.arange(begin, begin + count), read(self.begin + begin, count))
+
+
+def reader_of(value: Array) -> Callable[[int, int], Array]:
+    """Returns a function that reads a value in memory, as `Target.write_all` takes it."""
+    return lambda begin, count: value if count < 0 else value[begin : begin + count]
 
 
 def write(session: v1.Session, target: Target, source: SourceCheckpoint, choice: Beginning) -> None:

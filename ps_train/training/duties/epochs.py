@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.cluster.membership import records
 from ps_train.engine.step.parts.summed import Sums
 from ps_train.engine.variables.variables import CheckpointEntry
+from ps_train.saved.warm_start.writing import Target, reader_of
 from ps_train.training.duties.duty import Bursts, Duty, Setting, Start
 from ps_train.training.duties.user_hooks import UserHooks
 
@@ -91,7 +92,7 @@ class Epochs(Duty):
         self._ended, self._has_ended, self._is_within = -1, False, False
         self._lock = threading.Lock()
         self.is_over = False
-        self._values = PsValues(setting)
+        self._values = PsValues(setting, writes=True)
         if listener.hears_steps():
             self.hooks = [_StepsMade(setting.step.ops.step_after, self._steps_made)]
             self.bursts = Bursts(often=True)
@@ -134,7 +135,7 @@ class LastValues(Duty):
     """Another worker's: gives its model the values at the end of the job."""
 
     def __init__(self, setting: Setting, listener: EpochListener) -> None:
-        self._values, self._listener = PsValues(setting), listener
+        self._values, self._listener = PsValues(setting, writes=False), listener
 
     def done(self, session: v1.Session | None) -> None:
         """Gives the values to the model; every ps serves until this task has left."""
@@ -159,25 +160,20 @@ class PsValues:
 
     Args:
       setting: what duties are made of; its graph is open.
+      writes: True if `write` is called.
 
     Attributes:
       session: the present session.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, writes: bool) -> None:
         self.session: v1.Session
         ps = setting.step.ps
         self._entries: dict[str, list[CheckpointEntry]] = {}
         for entry in ps.entries:
             self._entries.setdefault(entry.key, []).append(entry)
-        self._writes: dict[str, list[tuple[CheckpointEntry, tf.Tensor, tf.Operation]]] = {}
-        for key, entries in self._entries.items():
-            for entry in entries:
-                variable = entry.variable
-                with tf.device(variable.device):
-                    value = v1.placeholder(variable.dtype.base_dtype, variable.shape)
-                    done = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
-                self._writes.setdefault(key, []).append((entry, value, done))
+        device = setting.prepared.device
+        self._targets = {key: Target(entries, device) for key, entries in self._entries.items()} if writes else {}
         self._reads = {
             key: [entry.variable.read_value() for entry in entries if not entry.follower]
             for key, entries in self._entries.items()
@@ -207,14 +203,8 @@ class PsValues:
 
     def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Writes the values of some keys."""
-        feeds, done = {}, []
-        for key, whole in values.items():
-            for entry, value, assign in self._writes[key]:
-                rows = value.shape.as_list()
-                part = whole[entry.begin : entry.begin + rows[0]] if entry.slice_spec else whole
-                feeds[value] = part
-                done.append(assign)
-        self.session.run(done, feeds)
+        for key, value in values.items():
+            self._targets[key].write_all(self.session, reader_of(value))
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""

@@ -1,4 +1,4 @@
-"""The values that a new run begins with: those of the model's initializers, and what it takes of another checkpoint."""
+"""The values that a new run begins with: the model's own, and what it takes of another checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError, DamagedCheckpointError
 from ps_train.config.job_values import described
 from ps_train.engine.run_directory.run_files import WARM_START_REPORT
+from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.saved.warm_start.initial_values import InitialValues
+from ps_train.saved.warm_start.writing import Target, reader_of
 from ps_train.training.duties.duty import Setting
 from ps_train.training.joining.warm_starts import FoundWarmStart
 
@@ -26,7 +28,22 @@ def first_values(setting: Setting, found: Sequence[FoundWarmStart]) -> list[Writ
     """
     prepared, device = setting.prepared, setting.prepared.device
     given = InitialValues(prepared.variables, setting.agreed.plan, setting.step.ps.variables, device, prepared.job.seed)
-    return [given.write, *(_warm_start(setting, one, device) for one in found)]
+    return [given.write, *_of_slots(setting, device), *(_warm_start(setting, one, device) for one in found)]
+
+
+def _of_slots(setting: Setting, device: str) -> list[WriteValues]:
+    """Returns a function that writes what slots begin with, if that is not one number, into all slices."""
+    entries: dict[str, list[CheckpointEntry]] = {}
+    for entry in setting.step.ps.entries:
+        entries.setdefault(entry.key, []).append(entry)
+    values = setting.prepared.model.slot_values()
+    pairs = [(Target(entries[key], device), reader_of(value)) for key, value in values.items() if key in entries]
+
+    def write(session: v1.Session) -> None:
+        for target, read in pairs:
+            target.write_all(session, read)
+
+    return [write] if pairs else []
 
 
 def _warm_start(setting: Setting, found: FoundWarmStart, device: str) -> WriteValues:

@@ -20,6 +20,11 @@ def data(split: str, data_dir: str) -> ps_train.Arrays | tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((X[:TEST], CLASSES[:TEST]))  # all workers score a share of it
 
 
+def loaded(path: str) -> keras.Model:
+    """Returns a model in a file, with the state of its optimizer."""
+    return keras.models.load_model(path)
+
+
 def net(units: int = 16) -> keras.Model:
     hidden = keras.layers.Dense(units, activation="relu", name="hidden")
     layers = [keras.Input((6,)), hidden, keras.layers.BatchNormalization(name="norm"), keras.layers.Dropout(0.2)]

@@ -11,7 +11,9 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.variables.variables import CheckpointEntry, rows_spec
 from ps_train.modeling.keras.rules import trace_rules
+from ps_train.saved.warm_start.writing import Target, reader_of
 from tests.support.keras_rules import (
     BY_ROW,
     FIRST,
@@ -135,10 +137,17 @@ def test_slices_begin_with_their_rows_of_the_slots() -> None:
         cuts = {"embeddings/part_0": slice(0, 4), "embeddings/part_1": slice(4, ROWS)}
         made = [v1.get_variable(name, initializer=start[rows], use_resource=True) for name, rows in cuts.items()]
         given = [tf.constant(GRADIENTS[FIRST]["embeddings"][rows]) for rows in cuts.values()]
-        begins = {name: rows.start for name, rows in cuts.items()}
         step = tf.constant(0, tf.int64)
-        update = rules.optimizer(1.0, step, begins).apply_gradients(list(zip(given, made, strict=True)))
+        update = rules.optimizer(1.0, step).apply_gradients(list(zip(given, made, strict=True)))
+        slots = {one.op.name: one for one in v1.global_variables()}
+        specs = {name: rows_spec([ROWS, 2], rows.start, len(start[rows])) for name, rows in cuts.items()}
+        targets = {}
+        for kind in ("momentum", "velocity"):
+            entries = [CheckpointEntry("", spec, slots[f"{name}/{kind}"]) for name, spec in specs.items()]
+            targets[f"embeddings/{kind}"] = Target(entries, "/device:CPU:0")
         session.run(v1.global_variables_initializer())
+        for key, target in targets.items():
+            target.write_all(session, reader_of(rules.slot_values[key]))
         session.run(update)
         np.testing.assert_allclose(np.concatenate(session.run(made)), right, rtol=0, atol=1e-6)
 
