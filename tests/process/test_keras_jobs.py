@@ -75,4 +75,5 @@ def test_an_optimizer_that_has_trained_before_goes_on(processes: Processes, tmp_
     for one, other in zip(
         network.weights + network.optimizer.variables, trained.weights + trained.optimizer.variables, strict=True
     ):
-        np.testing.assert_allclose(other, one, atol=1e-5, err_msg=one.path)
+        if one is not network.optimizer.iterations:  # a job counts its own
+            np.testing.assert_allclose(other, one, atol=1e-5, err_msg=one.path)

@@ -26,6 +26,8 @@ from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_s
 
 log = logging.getLogger(__name__)
 
+_SLICE = re.compile(r"/part_\d+/")
+
 
 def load(model: Any, model_dir: str) -> int:
     """Puts a checkpoint's values into a Keras model, and those of its optimizer if the model is compiled.
@@ -76,7 +78,8 @@ def _slots_in(model: Any, variables: Mapping[str, Any], source: SourceCheckpoint
     found = {key: slot for key, slot in slots.items() if key in source.kinds and not _difference(key, slot, source)}
     missing = [key for key, slot in slots.items() if len(slot.shape) and key not in found]  # a job has no scalars
     of_variables = tuple(f"{key}/" for key in variables)
-    others = [key for key in source.kinds if key.startswith(of_variables) and key not in slots and key not in variables]
+    known = {*slots, *variables}
+    others = [key for key in source.kinds if key.startswith(of_variables) and _SLICE.sub("/part_0/", key) not in known]
     if missing or others:
         log.warning(
             "checkpoint %s is of another optimizer than %s, which starts as new: it has %s",
@@ -92,7 +95,14 @@ def _key_in(source: SourceCheckpoint, model: Any, key: str) -> str:
     The paths of a Sequential model begin with its name, unless it was made from its configuration or file.
     """
     name = f"{model.name}/"
-    return next((one for one in (key, name + key, key.removeprefix(name)) if one in source.kinds), key)
+    whole = (key, name + key, key.removeprefix(name))
+    return next((one for one in [*whole, *map(_of_first_slice, whole)] if one in source.kinds), key)
+
+
+def _of_first_slice(key: str) -> str:
+    """Returns the key of a slot of which every slice of a variable has its own: a scalar, equal in all of them."""
+    variable, _, slot = key.rpartition("/")
+    return f"{variable}/part_0/{slot}"
 
 
 def _check(variables: Mapping[str, Any], source: SourceCheckpoint) -> None:
