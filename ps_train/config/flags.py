@@ -20,7 +20,7 @@ from ps_train.config.cluster_fields import HOST_LISTS
 from ps_train.config.fields import check_fields, item_key, job_fields, kind_of, parse_value, repeated_fields, shown
 from ps_train.config.flagfile import flagfile_of, read_flagfile
 from ps_train.config.job import Job, Task
-from ps_train.config.optimizer_arguments import ARGUMENTS, with_defaults
+from ps_train.config.optimizer_arguments import ARGUMENTS, OUTER_ARGUMENTS, with_defaults
 from ps_train.config.refusals import help_of
 from ps_train.config.tf_config import FoundCluster, from_tf_config, read_cluster_file
 from ps_train.config.verbs import VERBS
@@ -146,6 +146,8 @@ def help_text(full: bool) -> str:
     if full:
         lines.append("\n--optimizer_arg takes, with these defaults:")
         lines += [f"  {name}: {with_defaults(name) or 'none'}" for name in ARGUMENTS]
+        lines.append("\n--outer_optimizer_arg takes, with these defaults:")
+        lines += [f"  {name}: {with_defaults(name, 'outer_optimizer_arg')}" for name in OUTER_ARGUMENTS]
         lines.append("\n-> names the page that explains a flag: python -m ps_train help PAGE#HEADING")
     lines.append("\n--version shows the versions of ps_train, TensorFlow and Python.")
     if not full:

@@ -19,7 +19,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.fault_spec import parse
 from ps_train.config.fields import LOCAL, check_fields, item_key, job_field, job_fields, path_fields, source_of
 from ps_train.config.job_values import JobValues
-from ps_train.config.optimizer_arguments import OptimizerName, values_of
+from ps_train.config.optimizer_arguments import OptimizerName, Value, values_of
 from ps_train.config.paths import local_path
 from ps_train.config.refusals import refuse
 from ps_train.config.validators import at_least, one_of, optional
@@ -80,6 +80,7 @@ class Job(JobValues):
         parse(self.inject_fault)
         self.model_arguments()
         self._check_optimizer_arguments()
+        self.outer_arguments()
 
     def model_arguments(self) -> dict[str, str]:
         """Returns `model_arg` as a dict; the last value of a repeated key counts."""
@@ -88,6 +89,11 @@ class Job(JobValues):
     def optimizer_arguments(self) -> dict[str, str]:
         """Returns `optimizer_arg` as a dict; the last value of a repeated key counts."""
         return self._as_dict("optimizer_arg", "epsilon=1e-6")
+
+    def outer_arguments(self) -> dict[str, Value]:
+        """Returns the values of all arguments of the outer optimizer."""
+        given = self._as_dict("outer_optimizer_arg", "momentum=0.8")
+        return values_of(self.outer_optimizer or "sgd", given, self.sources, "outer_optimizer_arg")
 
     def optimizer_name(self, default: str) -> OptimizerName:
         """Returns the name of the optimizer, with its arguments.
@@ -124,8 +130,8 @@ class Job(JobValues):
     def shared_fields(self) -> dict[str, Any]:
         """Returns the fields on which all tasks must agree, in a form that JSON leaves unchanged."""
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
-        for name, arguments in (("model_arg", self.model_arguments()), ("optimizer_arg", self.optimizer_arguments())):
-            shared[name] = sorted(f"{key}={value}" for key, value in arguments.items())
+        for name in ("model_arg", "optimizer_arg", "outer_optimizer_arg"):  # the last value of a repeated key counts
+            shared[name] = sorted(f"{key}={value}" for key, value in self._as_dict(name, "").items())
         for name in ("max_steps_ahead", "backup_workers"):  # a number or its text
             shared[name] = str(shared[name])
         if self.batch_sizes.is_range:  # otherwise workers may have different ones

@@ -15,7 +15,7 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.fields import item_key, shown, source_of
 from ps_train.config.validators import Check, above, at_least
 
-Value = float | bool
+Value = float | bool | None
 
 ADAGRAD_START = 1e-6
 """First value of Adagrad's accumulators; see docs/decisions/0039-the-start-of-adagrad.md."""
@@ -26,7 +26,7 @@ class Argument:
     """An argument of an optimizer.
 
     Attributes:
-      default: the default; a bool for an argument that is one.
+      default: the default; a bool for an argument that is one; None where it follows from the job.
       check: check of a number.
     """
 
@@ -79,6 +79,17 @@ ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
 """Name of an optimizer to its arguments, those of TensorFlow's class without learning rate, locking and names."""
 
 
+OUTER_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
+    "sgd": {"learning_rate": Argument(None, above(0))},
+    "nesterov": {"learning_rate": Argument(0.7, above(0)), "momentum": Argument(0.9, _SHARE)},
+    "elastic": {"alpha": Argument(None, Check("a number above 0 and at most 1", lambda value: 0 < value <= 1))},
+}
+"""Name of an outer optimizer to its arguments; a default by the workers is told in `docs/local-steps.md`."""
+
+TABLES = {"optimizer_arg": ARGUMENTS, "outer_optimizer_arg": OUTER_ARGUMENTS}
+"""Name of a flag with arguments to the optimizers that take them."""
+
+
 class OptimizerName(str):
     """The name of the job's optimizer, as `Model.optimizer` gets it; it brings the arguments of --optimizer_arg along.
 
@@ -99,41 +110,46 @@ class OptimizerName(str):
         return found
 
 
-def values_of(name: str, given: Mapping[str, str], sources: Mapping[str, str]) -> dict[str, Value]:
+def values_of(
+    name: str, given: Mapping[str, str], sources: Mapping[str, str], flag: str = "optimizer_arg"
+) -> dict[str, Value]:
     """Returns the values of all arguments of an optimizer.
 
     Args:
-      name: name of the optimizer, one of ARGUMENTS.
+      name: name of the optimizer, one of the flag's table.
       given: argument name to text, for those that differ from the default.
       sources: sources of flags, for errors.
+      flag: the flag with the arguments.
 
     Raises:
       ConfigError: an argument is unknown, or its value is not allowed.
     """
-    arguments = ARGUMENTS[name]
+    arguments = TABLES[flag][name]
     values = {key: argument.default for key, argument in arguments.items()}
     for key, text in given.items():
-        source = source_of(sources, item_key("optimizer_arg", f"{key}={text}"))
+        source = source_of(sources, item_key(flag, f"{key}={text}"))
         if key not in arguments:
             raise ConfigError(
-                f"optimizer_arg {key}{source} is not an argument of {name}: "
-                + (f"it takes {with_defaults(name)}." if arguments else "it takes none.")
+                f"{flag} {key}{source} is not an argument of {name}: "
+                + (f"it takes {with_defaults(name, flag)}." if arguments else "it takes none.")
             )
         value = arguments[key].parse(text)
         if value is None:
             given_value = shown(text) if text else "''"
             raise ConfigError(
-                f"optimizer_arg {key}={given_value}{source} is not valid for {name}: use "
+                f"{flag} {key}={given_value}{source} is not valid for {name}: use "
                 f"{arguments[key].check.allowed} (the default is {_text(arguments[key].default)})."
             )
         values[key] = value
     return values
 
 
-def with_defaults(name: str) -> str:
+def with_defaults(name: str, flag: str = "optimizer_arg") -> str:
     """Returns the arguments of an optimizer with their defaults, `beta1=0.9, beta2=0.999, ...`; "" for none."""
-    return ", ".join(f"{key}={_text(argument.default)}" for key, argument in ARGUMENTS[name].items())
+    return ", ".join(f"{key}={_text(argument.default)}" for key, argument in TABLES[flag][name].items())
 
 
 def _text(value: Value) -> str:
+    if value is None:
+        return "by the workers"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"

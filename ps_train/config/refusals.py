@@ -82,6 +82,15 @@ def _without_warm_start(name: str) -> Refusal:
     return Refusal(text, lambda job: not job.warm_start and is_given(job, name))
 
 
+def _without_local_steps(name: str, what: str) -> Refusal:
+    return Refusal(f"{{{name}}} is for {what}.", lambda job: not job.has_local_steps and is_given(job, name))
+
+
+def _with_local_steps(name: str, why: str, when: Callable[[JobValues], bool] | None = None) -> Refusal:
+    asks = when or (lambda job: is_given(job, name))
+    return Refusal(f"{{{name}}} is not possible with {{local}}: {why}.", lambda job: job.has_local_steps and asks(job))
+
+
 def _with_ps_on_workers(name: str, why: str, when: Callable[[JobValues], bool]) -> Refusal:
     return Refusal(f"{{{name}}} is not possible with {{ps_here}}: {why}.", lambda job: job.ps_on_workers and when(job))
 
@@ -159,6 +168,18 @@ REFUSALS: Sequence[Refusal] = (
         "ps_weights",
         "the chief's own share would never leave its process, and seem the fastest; give numbers",
         lambda job: job.ps_weights == AUTO_WEIGHTS,
+    ),
+    _without_local_steps("outer_optimizer_arg", "an outer optimizer: add --local_steps or --outer_optimizer"),
+    _without_local_steps("inner_state", "local steps: add --local_steps"),
+    _with_local_steps("prefetch_pulls", "a round pulls once, at its end"),
+    _with_local_steps("rack", "a rack's workers meet in every step"),
+    _with_local_steps("rack_file", "a rack's workers meet in every step"),
+    _with_local_steps("batch_size", "its size is told with each pull", lambda job: job.batch_sizes.is_range),
+    _with_local_steps("sharding", "the ps note one batch of a push, use sharding=static", lambda job: job.is_dynamic),
+    Refusal(
+        "{local} is not possible with tables ({tables}): their rows travel in every step; leave it out.",
+        lambda job: job.has_local_steps,
+        found="tables",
     ),
     Refusal(
         "{ps_placement} needs the racks of the ps: add --rack_file.",
@@ -291,6 +312,7 @@ class _Named(dict[str, str]):
         job = self._job
         of_several = {
             "racks": "rack_file" if job.rack_file else "rack",
+            "local": "local_steps" if job.local_steps > 1 else "outer_optimizer",
             "ps_here": "num_ps" if job.num_ps == 0 else "ps_on_workers",
         }
         return described(job, of_several.get(name, name))

@@ -17,10 +17,11 @@ from ps_train.config.following_values import (
     possible_codecs,
     push_codec,
 )
-from ps_train.config.optimizer_arguments import ARGUMENTS
+from ps_train.config.optimizer_arguments import ARGUMENTS, OUTER_ARGUMENTS
 from ps_train.config.validators import AUTO, above, at_least, integer_or, one_of, optional
 
 OPTIMIZERS = tuple(ARGUMENTS)
+OUTER_OPTIMIZERS = tuple(OUTER_ARGUMENTS)
 
 _UPDATES = ("async", "bounded", "sync")
 _ON_NAN = ("stop", "skip")
@@ -249,6 +250,39 @@ class TrainingFields:
         shared=True,
     )
 
+    local_steps: int = job_field(
+        1,
+        "updates",
+        "Steps that a worker makes on its own values before it exchanges them with the ps.",
+        at_least(1, _MOST_BATCHES),
+        page="local-steps#rounds",
+        shared=True,
+    )
+    outer_optimizer: str | None = job_field(
+        None,
+        "updates",
+        "How the ps apply what a worker has changed in its local steps. [sgd, with local_steps]",
+        optional(one_of(OUTER_OPTIMIZERS)),
+        page="local-steps#outer-optimizers",
+        shared=True,
+    )
+    outer_optimizer_arg: tuple[str, ...] = job_field(
+        (),
+        "updates",
+        "name=value for the outer optimizer, as momentum=0.8; may be repeated.",
+        page="local-steps#outer-optimizers",
+        shared=True,
+        repeated=True,
+    )
+    inner_state: str = job_field(
+        "keep",
+        "updates",
+        "What becomes of a worker's own slots, such as Adam's, at an exchange.",
+        one_of(("keep", "fresh")),
+        page="local-steps#a-workers-own-optimizer",
+        shared=True,
+    )
+
     l2: float = job_field(
         0.0, "gradients", "Strength of the L2 term in the gradients.", at_least(0), page="speed#gradients", shared=True
     )
@@ -341,6 +375,16 @@ class TrainingFields:
     def push_codecs(self) -> tuple[str, ...]:
         """Returns the codecs that a push may have, the first one first; several follow the network."""
         return possible_codecs(self.push_codec)
+
+    @property
+    def has_local_steps(self) -> bool:
+        """Returns True if workers train values of their own, which an outer optimizer puts together."""
+        return self.local_steps > 1 or self.outer_optimizer is not None
+
+    @property
+    def is_elastic_average(self) -> bool:
+        """Returns True if workers keep their own values, and both sides move towards each other."""
+        return self.outer_optimizer == "elastic"
 
     @property
     def is_dynamic(self) -> bool:

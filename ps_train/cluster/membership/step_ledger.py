@@ -58,7 +58,7 @@ class Ledger(Record):
         """Returns True if further steps wait for a checkpoint."""
         return self.end(last_step) < last_step and self.given >= self.end(last_step)
 
-    def give(self, owner: str, wanted: int, last_step: int, sharers: int) -> Ledger:
+    def give(self, owner: str, wanted: int, last_step: int, sharers: int, portion: int = 1) -> Ledger:
         """Gives a worker at most `wanted` steps, and fewer near the end, so that all workers end together.
 
         Before a checkpoint portions are larger: there are many, and steps of small portions do not share calls.
@@ -68,11 +68,14 @@ class Ledger(Record):
           wanted: the most steps to give.
           last_step: the last global step.
           sharers: the number of workers that share the rest.
+          portion: steps that are made together; a worker gets a multiple of them, but for the last ones.
         """
         end = self.end(last_step)
         left = end - self.given
-        least, parts = (1, 2 * sharers) if end == last_step else (max(1, wanted // 4), sharers)
+        least, parts = (portion, 2 * sharers) if end == last_step else (max(portion, wanted // 4), sharers)
         count = max(0, min(wanted, left, max(least, left // parts)))
+        if portion < count < left:
+            count -= count % portion
         return self._with(self.given + count, owner, self.held.get(owner, 0) + count)
 
     def take_back(self, owner: str, unused: int, made: int) -> Ledger:
@@ -97,10 +100,14 @@ class StepLedger:
       last_step: the global step at which training ends.
       sharers: the number of workers that take steps.
       generation: of the model's state (`records.ModelReady`).  Each generation has its own ledger.
+      portion: see `Ledger.give`.
     """
 
-    def __init__(self, store: KeyValueStore, owner: str, last_step: int, sharers: int, generation: str = "") -> None:
+    def __init__(
+        self, store: KeyValueStore, owner: str, last_step: int, sharers: int, generation: str = "", portion: int = 1
+    ) -> None:
         self._store, self._owner, self._last_step, self._sharers = store, owner, last_step, sharers
+        self._portion = portion
         self._key = f"steps/{generation}"
         self._lock = threading.Lock()  # one thread takes steps ahead, another gives some back
         self._text, self._made = "", 0
@@ -152,7 +159,9 @@ class StepLedger:
           global_step: unused, since the ledger has the steps (see `step_sources.SharedSteps`).
         """
         count = int(wanted)  # numbers of NumPy have no JSON form
-        before, after = self._change(lambda ledger: ledger.give(self._owner, count, self._last_step, self._sharers))
+        before, after = self._change(
+            lambda ledger: ledger.give(self._owner, count, self._last_step, self._sharers, self._portion)
+        )
         return after.given - before.given
 
     def made(self, count: int) -> None:

@@ -18,12 +18,12 @@ from ps_train.engine.step.parts.step_part import StepParts, ToUpdate, Updated, w
 from ps_train.engine.step.ps_state import PsState
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.vocabulary import rebuild_all
-from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
+from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel, RuleSource
 from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps, UpdateMode, WaitLimit
 from ps_train.engine.updates.modes.shard_part import RunCounting, ShardPart
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries
+from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, ps_device
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.table import Table
 
@@ -72,7 +72,8 @@ def build_ps_step(
         return Updated(update.build(shards, given.received, pusher, state.counters, given.limit), optimizers)
 
     limit = WaitLimit.fixed(spec.job.wait_limits(spec.replica.declared).lower)
-    given = ToUpdate(received, spec.model, state.global_step, state.variables, limit)
+    rules = RulesOfModel(spec.job, spec.model)
+    given = ToUpdate(received, rules, state.global_step, state.variables, state.versions, limit)
     updated = wrapped(parts, "update", plain)(given)
     optimizers = updated.optimizers
     entries = [*_plain_entries(spec, state, optimizers), *(entry for part in parts for entry in part.entries())]
@@ -103,24 +104,33 @@ def _initialize(ps: int, spec: GraphSpec, state: PsState) -> tf.Operation:
         return rebuild_all(vocabularies)
 
 
-def _make_optimizers(spec: GraphSpec, state: PsState, rules: OptimizerFactory) -> list[PsOptimizer]:
+def _make_optimizers(spec: GraphSpec, state: PsState, rules: RuleSource) -> list[AppliedOptimizers]:
     """Returns the optimizers of each ps."""
     strict = [name for name, table in spec.variables.tables_by_name().items() if not table.allows_dense_updates]
     tables = frozenset(piece.name for name in strict for piece in spec.plan.slices_of(name))
     return [
-        PsOptimizer(ps, spec.job, rules, state.variables, update_count, tables, state.vocabularies, state.keeps_rows)
+        AppliedOptimizers(
+            ps_device(ps),
+            rules,
+            state.variables,
+            update_count,
+            spec.job.update == "sync",  # a push has every row once, a round the rows of several workers
+            tables,
+            state.vocabularies,
+            state.keeps_rows,
+        )
         for ps, update_count in enumerate(state.update_counts)
     ]
 
 
-def _shards(state: PsState, optimizers: Sequence[PsOptimizer], given: ToUpdate) -> list[ParameterShard]:
+def _shards(state: PsState, optimizers: Sequence[AppliedOptimizers], given: ToUpdate) -> list[ParameterShard]:
     plain: dict[int, list[ShardPart]] = {0: [RunCounting(state.counters)]}
     return [
         ParameterShard(
             ps,
             optimizer.apply,
             state.update_counts[ps],
-            state.versions[ps],
+            given.versions[ps],
             [*given.shard_parts.get(ps, ()), *plain.get(ps, ())],
             given.rate_divisors,
         )
@@ -128,7 +138,7 @@ def _shards(state: PsState, optimizers: Sequence[PsOptimizer], given: ToUpdate) 
     ]
 
 
-def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[PsOptimizer]) -> list[CheckpointEntry]:
+def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[AppliedOptimizers]) -> list[CheckpointEntry]:
     """Returns the entries of a plain step: counters, variables and slots."""
     slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
     keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])

@@ -19,6 +19,7 @@ from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.local_calls import LocalCalls
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.step_part import Ahead, StepPart, StepParts, wrapped
 from ps_train.engine.step.ps_state import make_ps_state
@@ -80,6 +81,11 @@ class TrainStep:
             "examples": [] if self.is_endless else [step.examples for step in steps],
         }
 
+    def local_steps(self, count: int) -> dict[str, Any]:
+        """Returns the fetches of a call of so many local steps; the first time, they are added to the graph."""
+        assert isinstance(self.calls, LocalCalls), "the job has local steps"
+        return {"train": self.calls.local(count), "local": []}
+
 
 def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:
     """Builds the training graph of one replica.
@@ -110,6 +116,7 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
             return UnrolledCalls(step, spec.plan.num_ps)
 
         calls = wrapped(parts, "calls", plain)(UnrolledStep([*ops.train], worker.examples), worker.ahead)
+        ops = dataclasses.replace(ops, train=calls.step.train)
         return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 

@@ -69,13 +69,15 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     def plain_pull(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
         values = transport.pull(state.versions, received)
         step = pulled_step(state.global_step, state.versions[0])
-        return Pulled(values, state.versions, step, state.versions, [*transport.pulled, *state.versions, step])
+        read = [*transport.pulled, *state.versions, step]
+        return Pulled(values, state.versions, step, state.versions, read, torn=transport.torn)
 
     batches = _batches(spec, update, parts)
     pulled = wrapped(parts, "pull", plain_pull)(lambda vector: vector)
     # Without this, a call that one task refuses could still read a batch or push to another ps.
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
-    add_control_inputs(batches.get_next_op, [transport.begun(pulled.answers, calls_begun), *pulled.before_batch])
+    begun = transport.begun_anew(calls_begun) if pulled.is_kept else transport.begun(pulled.answers, calls_begun)
+    add_control_inputs(batches.get_next_op, [begun, *pulled.before_batch])
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, encoding)
     inputs = PulledInputs(
         pulled.values,
@@ -88,7 +90,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     )
     compute = functools.partial(mean_gradients, spec.model, accumulate=spec.job.accumulate, towers=spec.towers)
     computed = wrapped(parts, "compute", compute)(inputs, batches)
-    pushes = _pushes(spec, state, transport, exchange, computed, update.scaled)
+    pushes = _pushes(spec, state, transport, exchange, computed, update.scaled, pulled.torn)
     received = wrapped(parts, "push", lambda pushes, computed: pushes)(pushes, computed)
     ahead = Ahead(pulled.read, exchange.received, functools.partial(transport.begun_anew, calls_begun))
     return WorkerStep(batches, computed.loss, computed.examples, received, calls_begun.read_value(), ahead)
@@ -125,13 +127,14 @@ def _pushes(
     exchange: RowExchange,
     computed: Computed,
     is_weighted: bool,
+    torn: Sequence[tf.Tensor],
 ) -> list[ReceivedPush]:
     """Returns the guarded gradients of a step as they are pushed to each ps."""
     gradients = dict(computed.gradients)
     of_rows = {name: gradients.pop(name) for name in computed.rows}
     rows = exchange.push(of_rows, computed.used) if of_rows else {}
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
-    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows)
+    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn)
     guard = _guard(spec, state, computed, [parcel for some in transport.pushed for parcel in some], rows)
     return transport.pushes(guard(vectors), rows)
 

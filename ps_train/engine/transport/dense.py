@@ -61,6 +61,7 @@ class Transport:
     Attributes:
       pushed: for each ps the parcels that it receives in a push.
       pulled: the vectors that `pull` reads on the ps, as they travel.
+      torn: whether the pulled values are of several versions, a bool scalar; empty where it is not computed.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Transport:
     ) -> None:
         self._plan, self._variables, self._encoding, self._kept_as = plan, variables, encoding, kept_as
         self._pulled = self._pack_pulled(model_variables, detect_torn)
-        self._torn: tf.Tensor | None = None
+        self.torn: list[tf.Tensor] = []
         self.pulled: list[tf.Tensor] = []
         self._first_answers: dict[int, tf.Tensor] = {}
         sparse = set(model_variables.sparse())
@@ -142,8 +143,8 @@ class Transport:
             pieces |= found
             self._first_answers |= {parcel.ps: next(iter(found.values()))} if found else {}
         if len(versions) > 1:
-            self._torn = tf.reduce_any(tf.not_equal(tf.concat(versions[1:], 0), versions[0]))
-            self._first_answers |= {parcel.ps: self._torn for parcels in self._pulled for parcel in parcels}
+            self.torn = [tf.reduce_any(tf.not_equal(tf.concat(versions[1:], 0), versions[0]))]
+            self._first_answers |= {parcel.ps: self.torn[0] for parcels in self._pulled for parcel in parcels}
         whole = {}
         for name in dict.fromkeys(piece.variable for parcels in self._pulled for p in parcels for piece in p.slices):
             parts = [pieces[piece.name] for piece in self._plan.slices_of(name)]
@@ -191,6 +192,7 @@ class Transport:
         examples: tf.Tensor,
         scaled: bool,
         rows: Mapping[int, RowPush] = MappingProxyType({}),
+        torn: Sequence[tf.Tensor] = (),
     ) -> list[tf.Tensor]:
         """Returns the vectors of a push, on the worker: one for each parcel, then the gradients of rows.
 
@@ -201,13 +203,14 @@ class Transport:
           scaled: multiply the gradients by `examples`.  The ps can then add several workers' gradients and divide by
             the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
           rows: the result of `RowExchange.push`; empty without tables.
+          torn: as `torn` was when the values were pulled.
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
             parts = self._masks.get(name) or self._plan.slices_of(name)
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
-        header, scale = self._header(examples, scaled), examples if scaled else None
+        header, scale = _header(examples, scaled, torn), examples if scaled else None
         row_vectors = [_scaled(some.gradients, scale) for some in rows.values()]
         return [_vector(parcel, pieces, header, scale) for some in self.pushed for parcel in some] + row_vectors
 
@@ -227,10 +230,11 @@ class Transport:
             ReceivedPush(ps, tuple(parcels), dense[ps], rows=sent.get(ps, ())) for ps, parcels in enumerate(self.pushed)
         ]
 
-    def _header(self, examples: tf.Tensor, scaled: bool) -> list[tf.Tensor]:
-        zero = tf.zeros_like(examples)
-        torn = zero if self._torn is None else tf.cast(self._torn, examples.dtype)
-        return [tf.ones_like(examples) if scaled else examples, zero, torn]
+
+def _header(examples: tf.Tensor, scaled: bool, torn: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    zero = tf.zeros_like(examples)
+    marks = [tf.cast(one, examples.dtype) for one in torn] or [zero]
+    return [tf.ones_like(examples) if scaled else examples, zero, *marks]
 
 
 def _table_ps(plan: Plan, model_variables: ModelVariables) -> set[int]:

@@ -44,6 +44,8 @@ class ReceivedPush:
         sharding.
       state: the model's own state.
       sums: float32 [sums], what the batch adds to the values that all workers add up; empty without them.
+      round: int64 [2], the steps that the push stands for, and the batches that were left out of it; empty for a push
+        of one step.
     """
 
     ps: int
@@ -54,6 +56,7 @@ class ReceivedPush:
     progress: tuple[tf.Tensor, ...] = ()
     state: PushedState = dataclasses.field(default_factory=PushedState)
     sums: tuple[tf.Tensor, ...] = ()
+    round: tuple[tf.Tensor, ...] = ()
 
     def on_ps(self) -> ReceivedPush:
         """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
@@ -61,10 +64,19 @@ class ReceivedPush:
         vectors = self.decode([tf.identity(vector) for vector in self.vectors])
         rows = tuple(some.on_ps() for some in self.rows)
         progress = tuple(tf.identity(one) for one in self.progress)
-        state, sums = self.state.on_ps(), tuple(tf.identity(one) for one in self.sums)
+        state, sums, round = self.state.on_ps(), tuple(map(tf.identity, self.sums)), tuple(map(tf.identity, self.round))
         return dataclasses.replace(
-            self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state, sums=sums
+            self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state, sums=sums, round=round
         )
+
+    def steps(self) -> Any:
+        """Returns the number of steps that the push stands for, an int or an int64 scalar."""
+        return self.round[0][0] if self.round else 1
+
+    def skipped(self) -> tf.Tensor:
+        """Returns the number of gradients that were left out because they were not finite, int64 scalar."""
+        found = tf.cast(self.header().skipped, tf.int64)
+        return found + self.round[0][1] if self.round else found
 
     def is_nothing(self) -> tf.Tensor:
         """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
@@ -82,7 +94,7 @@ class ReceivedPush:
     def tensors(self) -> list[tf.Tensor]:
         """Returns all tensors of the push."""
         rows = [tensor for some in self.rows for tensor in (some.message, some.gradients)]
-        return [*self.vectors, *rows, *self.state.vectors, *self.progress, *self.sums]
+        return [*self.vectors, *rows, *self.state.vectors, *self.progress, *self.sums, *self.round]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:
         """Returns, on the ps, slice name to gradient (IndexedSlices for tables) with the masks, and the header."""

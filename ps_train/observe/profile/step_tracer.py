@@ -122,6 +122,8 @@ class StepTracer:
         if "step" in fetches:
             self._train_ops = len(fetches["train"])
             return 1
+        if "local" in fetches:  # an operation for each step
+            return len(fetches["train"])
         return len(fetches["examples"]) or len(fetches["train"]) // (self._train_ops or len(fetches["train"]))
 
     def _is_wanted(self, steps: int) -> bool:

@@ -18,7 +18,7 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ps_train.config.job import Job
 
@@ -41,7 +41,7 @@ same way, and replicas in lockstep, which wait for each other's preparation, all
 """
 _NODES_AT_ONCE = 4_500
 """Maximum number of nodes of a call that is prepared as soon as steps are timed: it takes less than a second."""
-_MOST_NODES = 48_000
+MOST_NODES = 48_000
 """Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
 _GROWTH = 32
 """Maximum ratio of the lengths of consecutive bursts: measured times may be wrong."""
@@ -105,6 +105,7 @@ class BurstScheduler:
         every_burst_with_hooks: bool = True,
         nodes: int = 0,
         replicas: int = 1,
+        **own: Any,
     ) -> BurstScheduler:
         """Returns the scheduler for the flags of a job.
 
@@ -115,13 +116,24 @@ class BurstScheduler:
           every_burst_with_hooks: if False, some bursts have no hooks, because nothing needs them so often.
           nodes: as for the class.
           replicas: as for the class.
+          own: further arguments of the class.
         """
         if every_step_alone:
-            return cls(ends=[1])
+            return cls(ends=[1], **own)
         hooks_secs = 0.0 if every_burst_with_hooks else min(_HOOKS_SECS, job.log_secs / 2)
         last_step = job.last_step or math.inf
         is_patient = job.prefetch_pulls == 0  # what it gains depends on the network, and not on the number of nodes
-        return cls(job.longest_call, job.has_fixed_calls, ends, hooks_secs, last_step, nodes, replicas, is_patient)
+        return cls(
+            job.longest_call,
+            job.has_fixed_calls,
+            ends=ends,
+            hooks_secs=hooks_secs,
+            last_step=last_step,
+            nodes=nodes,
+            replicas=replicas,
+            is_patient=is_patient,
+            **own,
+        )
 
     @property
     def step_secs(self) -> float:
@@ -219,4 +231,4 @@ def call_lengths(longest: int, every: float = math.inf, nodes: int = 0) -> list[
       nodes: number of nodes of a step.
     """
     lengths = [longest >> times for times in range(longest.bit_length())]
-    return [one for one in lengths if one == 1 or (_SHORTEST_CALL <= one < every and one * nodes <= _MOST_NODES)]
+    return [one for one in lengths if one == 1 or (_SHORTEST_CALL <= one < every and one * nodes <= MOST_NODES)]

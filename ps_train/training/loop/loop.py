@@ -79,6 +79,7 @@ class TrainingLoop:
         self._opening = step.steps_per_call(0)["train"]
         self._count = count
         self._last_examples = 0.0
+        self._made = 0  # steps of the present burst
         self.global_step = first_step
         self.made_any = False
         self.calls = 0
@@ -186,30 +187,18 @@ class TrainingLoop:
 
     def _burst(self, step_context: Any, size: Burst) -> tuple[int, bool]:
         """Makes a burst; returns the number of steps made, and True if the input has ended."""
+        self._made = 0
         self._session = step_context.session
         run: Callable[..., Any] = functools.partial(step_context.session.run, options=UNBOUNDED_CALL)
         run_with_hooks: Callable[..., Any] = step_context.run_with_hooks
         for wrap in self._wrappers:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
-        begun, made, in_calls = 0, 0, size.steps - size.with_hooks
         try:
             self._open(step_context.session)
-            while begun < in_calls and not self._should_stop():
-                length = self._bursts.next_call_length(in_calls - begun)
-                if length == 0:
-                    made += self._with_hooks(run_with_hooks) > 0
-                else:
-                    self._count_call(length)
-                    steps = run(self._steps_per_call(length))["examples"]
-                    self._count(length, float(sum(steps)) if steps else length * self._last_examples)
-                    made += sum(examples > 0 for examples in steps) if steps else length
-                begun += length or 1
-            if not size.with_hooks:
-                return made, made < begun
-            examples = self._with_hooks(run_with_hooks)
-            return made + int(examples > 0), examples == 0
+            ended = self._make(run, run_with_hooks, size)
+            return self._made, ended
         except StopIteration:  # a hook has ended the training before its step
-            return made, True
+            return self._made, True
         except tf.errors.OutOfRangeError:
             batches = self._step.worker.batches
             if batches.ended is not None and not batches.ended.is_set():
@@ -218,7 +207,7 @@ class TrainingLoop:
                 raise DataError(
                     f"this worker's share of {batches.name} is empty: check --data_dir or use fewer workers."
                 ) from None
-            return made, True
+            return self._made, True
         except (tf.errors.CancelledError, *PS_LOST_ERRORS) as error:
             if "Iterator was cancelled" in str(error):  # of a call that waited for it; one error may tell of several
                 raise LostInputError from None
@@ -226,3 +215,22 @@ class TrainingLoop:
                 raise
             # Hidden from MonitoredSession: it would close the session, which hangs with a dead ps.
             raise LostConnectionError(cause_of(error)) from None
+
+    def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
+        """Makes the calls of a burst; returns True if the input has ended."""
+        begun, in_calls = 0, size.steps - size.with_hooks
+        while begun < in_calls and not self._should_stop():
+            length = self._bursts.next_call_length(in_calls - begun)
+            if length == 0:
+                self._made += self._with_hooks(run_with_hooks) > 0
+            else:
+                self._count_call(length)
+                steps = run(self._steps_per_call(length))["examples"]
+                self._count(length, float(sum(steps)) if steps else length * self._last_examples)
+                self._made += sum(examples > 0 for examples in steps) if steps else length
+            begun += length or 1
+        if not size.with_hooks:
+            return self._made < begun
+        examples = self._with_hooks(run_with_hooks)
+        self._made += examples > 0
+        return examples == 0

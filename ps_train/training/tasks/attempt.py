@@ -32,6 +32,7 @@ from ps_train.training.duties.lists import Parts
 from ps_train.training.joining.join import Joined
 from ps_train.training.joining.prepare import Prepared
 from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
 from ps_train.training.loop.loop import LoopExit, TrainingLoop
 from ps_train.training.loop.session import ClusterSessions, monitored_training_session
 from ps_train.training.loop.step_sources import StepSource, step_source
@@ -130,7 +131,9 @@ class Attempt:
         self.run_id, self._generation = ready.run_id, Generation(ready.generation, time.monotonic())
         owner = f"{prepared.task}/{self._joined.heartbeat.process_id}"
         max_steps, replicas = prepared.job.max_steps, prepared.cluster.num_replicas
-        self._ledger = StepLedger(self._joined.stores[0], owner, max_steps, replicas, ready.generation)
+        self._ledger = StepLedger(
+            self._joined.stores[0], owner, max_steps, replicas, ready.generation, prepared.job.local_steps
+        )
         self._ledger.forget()
 
     def _steps(self) -> StepSource:
@@ -158,17 +161,21 @@ class Attempt:
 
     def _new_loop(self, steps: StepSource, first_step: int) -> TrainingLoop:
         prepared, step, duties = self._prepared, self._step, self._parts.duties
-        bursts = BurstScheduler.of(
-            prepared.job,
+        job, has_rounds = prepared.job, prepared.job.has_local_steps
+        rounds = {"round_steps": job.local_steps, "cuts": job.save_steps if step.lockstep else 0}
+        bursts = (RoundScheduler if has_rounds else BurstScheduler).of(
+            job,
             [duty.bursts.ends for duty in duties],
             every_step_alone=any(duty.bursts.alone for duty in duties),
             every_burst_with_hooks=step.lockstep or any(duty.bursts.often for duty in duties),
             nodes=step.calls.nodes,
             replicas=1 if step.lockstep else prepared.cluster.num_replicas,
+            **(rounds if has_rounds else {}),
         )
         wrappers = [wrap for duty in duties for wrap in duty.wrappers()]
         source, count = self._parts.feed.source(steps), self._joined.telemetry.add
-        return TrainingLoop(str(prepared.task), step, source, self.should_stop, first_step, bursts, wrappers, count)
+        loop = LocalLoop if has_rounds else TrainingLoop
+        return loop(str(prepared.task), step, source, self.should_stop, first_step, bursts, wrappers, count)
 
     def _run_loop(self, loop: TrainingLoop, monitored: Any, session: v1.Session, steps: StepSource) -> None:
         """Makes steps until no steps or no input is left, then leaves the rounds."""

@@ -139,6 +139,5 @@ class _Ruled:
 
     def apply_gradients(self, pairs: list) -> tf.Operation:
         ((gradient, variable),) = pairs
-        return apply_gradients.PsOptimizer(0, self._job, self._model, {"v": variable}, tf.constant(0)).apply(
-            {"v": gradient}
-        )
+        rules = apply_gradients.RulesOfModel(self._job, self._model)
+        return apply_gradients.AppliedOptimizers("", rules, {"v": variable}, tf.constant(0)).apply({"v": gradient})

@@ -157,13 +157,17 @@ class FollowingPushCodec(PushCodec, FollowingPart):
         return pulled
 
 
+def scaled_rates(spec: GraphSpec) -> list[ScaledRate]:
+    """Returns the part of a learning rate that follows the number of examples: none, or one."""
+    job = spec.job
+    return [ScaledRate(job, spec.replica.declared)] if job.scale_learning_rate != "none" else []
+
+
 def following_parts(spec: GraphSpec, update: UpdateMode) -> Sequence[StepPart]:
     """Returns the parts of the values that follow measurements in a job, in the order in which they are tried."""
     job, parts = spec.job, list[StepPart]()
     if job.batch_sizes.is_range:
         parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
-    if job.scale_learning_rate != "none":
-        parts.append(ScaledRate(job, spec.replica.declared))
     if (limits := job.wait_limits(spec.replica.declared)).is_range:
         parts.append(FollowingWaitLimit("backup_workers" if job.update == "sync" else "max_steps_ahead", limits))
     if len(job.push_codecs) > 1:

@@ -6,15 +6,17 @@
 The first part is the outermost: it is the nearest to the model in `push`, and the farthest from the plain step in every
 word.  The reasons of the places:
 
-1. `PullAhead` and `WarmUp` anywhere: the one has no word in common with others, the other adds one factor of several.
-   `InputEnd` too: it is next to the model where others ask for the number of examples.
-2. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
+1. `PullAhead` and the parts of rates anywhere: the one has no word in common with others, the others add one factor of
+   several.  `InputEnd` too: it is next to the model where others ask for the number of examples.
+2. `LocalSteps` before all that computes: what others do with a gradient they do in each local step.  It takes the
+   divisors of rates, since they are the inner optimizer's.
+3. `Transforms` before `LossScaling`: they get gradients that are not scaled, and an overflow is found before clipping
    hides it.
-3. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
-4. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
-5. `StateOfModel`, `Sums` and `Sharding` after `PushCodec`: what they send is not encoded.
-6. `EventCutTable` after `Sharding`, whose partitions it marks.
-7. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
+4. `FollowingBatchSize` before `Sharding`, to which it gives the size; and before `Rack`, whose step it reads.
+5. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
+6. `StateOfModel`, `Sums` and `Sharding` after `PushCodec`: what they send is not encoded.
+7. `EventCutTable` after `Sharding`, whose partitions it marks.
+8. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from collections.abc import Sequence
 
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
-from ps_train.engine.step.parts.following import following_parts
+from ps_train.engine.step.parts.following import ScaledRate, following_parts, scaled_rates
 from ps_train.engine.step.parts.input_end import InputEnd
+from ps_train.engine.step.parts.local_steps import LocalSteps
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.pull_ahead import pulls_ahead
 from ps_train.engine.step.parts.push_codec import push_codecs
@@ -47,8 +50,11 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
       features: the parts that the job alone does not give; they are next to the ps.
     """
     job, parts = spec.job, list[StepPart](pulls_ahead(spec))
-    if job.warmup_steps:
-        parts.append(WarmUp(job.warmup_steps))
+    rates: list[WarmUp | ScaledRate] = [*([WarmUp(job.warmup_steps)] if job.warmup_steps else []), *scaled_rates(spec)]
+    if job.has_local_steps:
+        parts.append(LocalSteps(spec, update, [rate.divisor for rate in rates]))
+    else:
+        parts += rates
     if spec.model.ends_itself:
         parts.append(InputEnd())
     if transforms := transforms_of(job):

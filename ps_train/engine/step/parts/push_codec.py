@@ -17,6 +17,7 @@ from ps_train.engine.transport.coding import codec_of, row_codecs_of
 from ps_train.engine.transport.parcels import Parcel, pack_encoded
 from ps_train.engine.transport.push_encoding import PushEncoding
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.updates.gradients.apply_gradients import RulesOfModel
 from ps_train.engine.updates.gradients.momentum_correction import WithoutMomentum, momenta_of
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.engine.variables.plan import Slice
@@ -42,7 +43,9 @@ class PushCodec(StepPart):
 
     def __init__(self, spec: GraphSpec, codec: Codec, rows: Sequence[Codec], is_weighted: bool) -> None:
         self._spec, self._codec, self._rows, self._is_weighted = spec, codec, rows, is_weighted
-        self._momenta = momenta_of(spec.job, spec.model, spec.variables.with_gradient())
+        # The outer optimizer of local steps gets differences of values, of which nothing may be held back.
+        names = [] if spec.job.has_local_steps else spec.variables.with_gradient()
+        self._momenta = momenta_of(spec.job, RulesOfModel(spec.job, spec.model), names)
         self._sparse = set(spec.variables.sparse())
         self._seed = derived_seed(spec.job.seed, "codec", spec.replica.index)
         self._encodings: list[PushEncoding] = []

@@ -30,7 +30,7 @@ from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, PsOptimizer
+from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RuleSource
 from ps_train.engine.updates.modes.base import RateDivisor, Replica, StepOps, WaitLimit
 from ps_train.engine.updates.modes.shard_part import ShardPart
 from ps_train.engine.variables.plan import Slice
@@ -51,6 +51,8 @@ class Pulled:
       answers: for each ps a tensor that shows that this task has begun its part of the call.
       read: the tensors that the step reads on the ps; they may be read ahead.
       before_batch: operations that the step's batch waits for.
+      torn: whether the values are of several versions, a bool scalar; empty where it is not known.
+      is_kept: whether the values were pulled in a call before.
     """
 
     values: dict[str, tf.Tensor]
@@ -59,6 +61,8 @@ class Pulled:
     answers: Sequence[tf.Tensor]
     read: Sequence[tf.Tensor]
     before_batch: Sequence[tf.Operation] = ()
+    torn: Sequence[tf.Tensor] = ()
+    is_kept: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +74,7 @@ class ToUpdate:
       rules: the optimizers.
       global_step: the variable.
       variables: slice name to variable of the model.
+      versions: for each ps the version of the values from which the push was made, an int64 scalar.
       limit: number of replicas or steps that the update mode goes on without.
       rate_divisors: functions of an update's examples and of the updates before it; each gives a divisor of its
         learning rate.
@@ -77,9 +82,10 @@ class ToUpdate:
     """
 
     received: list[ReceivedPush]
-    rules: OptimizerFactory
+    rules: RuleSource
     global_step: Any
     variables: Mapping[str, Any]
+    versions: Sequence[tf.Tensor]
     limit: WaitLimit
     rate_divisors: Sequence[RateDivisor] = ()
     shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
@@ -99,7 +105,7 @@ class Updated:
     """The update of a step: its operations, and the optimizers of each ps."""
 
     ops: StepOps
-    optimizers: Sequence[PsOptimizer]
+    optimizers: Sequence[AppliedOptimizers]
 
 
 @dataclasses.dataclass(frozen=True)

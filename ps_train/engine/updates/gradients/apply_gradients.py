@@ -1,6 +1,6 @@
 """Application of gradients on one ps, by the optimizers that the model asks for.
 
-    optimizer = PsOptimizer(ps=0, job=job, model=model, variables=variables, update_count=update_count)
+    optimizer = AppliedOptimizers(ps_device(0), OptimizersOfModel(job, model), variables, update_count)
     optimizer.apply({"w/part_0": gradient})
 
 Every ps has its own optimizers, so rates and powers of beta live where they are used.  The optimizers are built inside
@@ -29,7 +29,8 @@ from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
-from ps_train.engine.variables.variables import OptimizerVariable, ps_device
+from ps_train.engine.variables.variables import OptimizerVariable, ps_index
+from ps_train.modeling.model import Model
 from ps_train.modeling.tables.row_allocator import scatter_rows
 
 _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceApply")
@@ -50,14 +51,39 @@ def _key_with_variable(group: str, variable: str, kind: str) -> str:
     return f"{variable}/{kind}"
 
 
-class OptimizerFactory(Protocol):
-    """The part of a model that makes its optimizers; see `ps_train.Model`."""
+class RuleSource(Protocol):
+    """What makes the optimizers of an update."""
 
-    default_optimizer: str
-    default_learning_rate: float
+    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> Any:
+        """Returns an optimizer, several by groups of variables, or `OptimizerGroups`.
 
-    def optimizer(self, name: str, learning_rate: Any) -> Any:
-        """Returns the optimizer, or several by groups of variables."""
+        Args:
+          rate_divisors: float32 scalars that divide the learning rate.
+        """
+
+
+class RulesOfModel:
+    """The optimizers that a model makes for a job.
+
+    Args:
+      job: has the optimizer's name and learning rate.
+      model: the model.
+    """
+
+    def __init__(self, job: Job, model: Model) -> None:
+        self._job, self._model = job, model
+
+    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> Any:
+        """Returns what the model's optimizer() returns."""
+        name = self._job.optimizer_name(self._model.default_optimizer)
+        return self._model.optimizer(
+            name, divided(self._job.learning_rate or self._model.default_learning_rate, rate_divisors)
+        )
+
+
+def divided(rate: float, divisors: Sequence[tf.Tensor]) -> Any:
+    """Returns a learning rate over all divisors: the number itself without any."""
+    return rate / functools.reduce(operator.mul, divisors) if divisors else rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,15 +104,15 @@ class OptimizerGroups:
     slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
 
-class PsOptimizer:
-    """Optimizers of one ps.
+class AppliedOptimizers:
+    """Optimizers of the variables of one place: a ps, or a worker with values of its own.
 
     Args:
-      ps: index of the ps.
-      job: the job, for the optimizer's name and learning rate.
-      model: the model, which makes the optimizers.
+      device: the device of a ps; "" for the present one.
+      rules: make the optimizers.
       variables: slice name to variable.
-      update_count: int64 variable on this ps, the number of updates made; the global step of its optimizers.
+      update_count: int64 variable or tensor there, the number of updates made; the global step of the optimizers.
+      sums_rows: whether a row may occur several times in a gradient.
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, for slices with an open vocabulary.
       keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
@@ -99,20 +125,20 @@ class PsOptimizer:
 
     def __init__(
         self,
-        ps: int,
-        job: Job,
-        model: OptimizerFactory,
+        device: str,
+        rules: RuleSource,
         variables: Mapping[str, Any],
-        update_count: tf.Variable,
+        update_count: Any,
+        sums_rows: bool = False,
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
         keeps_rows: frozenset[str] = frozenset(),
     ) -> None:
-        self._ps, self._keeps_rows = ps, keeps_rows
+        self._keeps_rows, self._sums_rows = keeps_rows, sums_rows
         self.old_rows: dict[str, OldRows] = {}
         self._vocabularies = vocabularies or {}
-        self._job, self._model, self._variables, self._tables = job, model, variables, tables
-        self._device, self._update_count = ps_device(ps), update_count
+        self._rules, self._variables, self._tables = rules, variables, tables
+        self._device, self._update_count = device, update_count
         self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[OptimizerVariable]] = {}
         self.key_of: Callable[[str, str, int], str] = _key_with_group
@@ -232,7 +258,7 @@ class PsOptimizer:
                     continue
                 self.old_rows[name] = OldRows(f"{name}/updated", variables)
             pairs.append((self.old_rows[name], rows))
-        return [keep_old_rows(self._ps, pairs)] if pairs else []
+        return [keep_old_rows(ps_index(pairs[0][0].variables[0]), pairs)] if pairs else []
 
     def _apply(self, optimizer: Any, group: str, pairs: list[tuple[Any, Any]]) -> tf.Operation:
         is_first = group not in self.slots
@@ -259,12 +285,8 @@ class PsOptimizer:
                     )
 
     def _groups(self, rate_divisors: Sequence[tf.Tensor]) -> OptimizerGroups:
-        name = self._job.optimizer_name(self._model.default_optimizer)
-        rate: Any = self._job.learning_rate or self._model.default_learning_rate
-        if rate_divisors:
-            rate /= functools.reduce(operator.mul, rate_divisors)
         with overriding_global_step(self._update_count):
-            found = self._model.optimizer(name, rate)
+            found = self._rules.optimizers(rate_divisors)
         groups = optimizer_groups(found)
         self.key_of, self.slot_key_of = groups.key_of, groups.slot_key_of
         own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}
@@ -274,10 +296,8 @@ class PsOptimizer:
         """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
         own = copy.copy(optimizer)
         share_slots(own, self._first_optimizers.setdefault(group, own))
-        if self._job.update != "sync":
-            # Summing takes as long as reading the rows.  One worker's push has every row once.  Only in a round may
-            # the same row come from several workers.
-            skip_deduplication(own)
+        if not self._sums_rows:
+            skip_deduplication(own)  # summing takes as long as reading the rows
         return own
 
 

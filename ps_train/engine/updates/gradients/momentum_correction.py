@@ -3,14 +3,14 @@
 A value that is sent once in a hundred steps stands for a hundred gradients, which a ps would give one step's momentum.
 So each worker adds up velocities (`engine/transport/codecs/feedback.py`), and the ps only subtracts them.
 
-    momenta = momenta_of(job, model, names)             # {"w": Momentum(0.9, False)}
-    model = WithoutMomentum(model, {"w/part_0"})        # whose optimizer() has none for these slices
+    momenta = momenta_of(job, rules, names)             # {"w": Momentum(0.9, False)}
+    rules = WithoutMomentum(rules, {"w/part_0"})        # whose optimizers have none for these slices
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,13 +21,13 @@ from ps_train.config.codec_spec import TOP_K, parse_codec
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.engine.transport.codecs.feedback import Momentum
-from ps_train.engine.updates.gradients.apply_gradients import OptimizerFactory, optimizer_groups
+from ps_train.engine.updates.gradients.apply_gradients import RuleSource, optimizer_groups
 from ps_train.engine.variables.global_step import overriding_global_step
 
 _GROUP = "ps_train/without_momentum/"
 
 
-def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[str, Momentum]:
+def momenta_of(job: Job, rules: RuleSource, names: Iterable[str]) -> dict[str, Momentum]:
     """Returns variable name to momentum, of the variables whose momentum belongs on the worker.
 
     Raises:
@@ -36,8 +36,7 @@ def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[
     if all(codec.name != TOP_K for text in job.push_codecs for codec in parse_codec(text)):
         return {}
     with tf.Graph().as_default(), overriding_global_step(tf.constant(0, tf.int64)):
-        rate = job.learning_rate or model.default_learning_rate
-        groups = optimizer_groups(model.optimizer(job.optimizer_name(model.default_optimizer), rate))
+        groups = optimizer_groups(rules.optimizers([]))
         found = {}
         for name in names:
             optimizer = groups.optimizers[groups.group_of(name)]
@@ -50,19 +49,19 @@ def momenta_of(job: Job, model: OptimizerFactory, names: Iterable[str]) -> dict[
 
 
 class WithoutMomentum:
-    """The optimizers of a model, in which some slices have gradient descent in place of momentum.
+    """Rules in which some slices have gradient descent in place of momentum.
 
     Args:
+      rules: the rules.
       slices: names of the slices.
     """
 
-    def __init__(self, model: OptimizerFactory, slices: Collection[str]) -> None:
-        self._model, self._slices = model, slices
-        self.default_optimizer, self.default_learning_rate = model.default_optimizer, model.default_learning_rate
+    def __init__(self, rules: RuleSource, slices: Collection[str]) -> None:
+        self._rules, self._slices = rules, slices
 
-    def optimizer(self, name: str, learning_rate: Any) -> Any:
-        """Returns the model's optimizers, with further groups for the slices."""
-        groups = optimizer_groups(self._model.optimizer(name, learning_rate))
+    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> Any:
+        """Returns the optimizers of the rules, with further groups for the slices."""
+        groups = optimizer_groups(self._rules.optimizers(rate_divisors))
         plain = {
             _GROUP + group: v1.train.GradientDescentOptimizer(learning_rate_of(optimizer))
             for group, optimizer in groups.optimizers.items()

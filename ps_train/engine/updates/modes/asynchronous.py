@@ -79,28 +79,31 @@ class Asynchronous(UpdateMode):
 
         with tf.device(ps_device(shard.ps)):
             here = push.on_ps()
-            return with_mutex(mutex_of(shard.ps), here.tensors(), body)[0]
+            return with_mutex(mutex_of(shard.ps), [*here.tensors(), shard.version], body)[0]
 
     def _update(self, shard: ParameterShard, push: ReceivedPush, replica: Replica) -> list[tf.Operation]:
         gradients, header = push.gradients()
         update_count = shard.update_count.read_value()
+        steps = push.steps()
         staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
+        if push.round:  # it counts rounds as long as this one
+            staleness = (staleness + steps - 1) // tf.maximum(steps, 1)
         accepted = [condition for rule in self._rules for condition in rule.used_if(staleness)]
         wanted = [header.examples > 0] if self.may_be_empty else []
         # The other ps do not know the global step: an update that they still make belongs to a job at its end.
-        is_open = [update_count < self._max_steps] if shard.ps == 0 else []
+        is_open = [update_count + steps <= self._max_steps] if shard.ps == 0 else []
         verdicts = [part.judge(push) for part in shard.parts]
         conditions = [*accepted, *wanted, *is_open]
         conditions += [condition for verdict in verdicts for condition in verdict.used_if]
         only_if = [tf.reduce_all(tf.stack(conditions))] if conditions else []
         divisors = [divisor for rule in self._rules for divisor in rule.rate_divisors(staleness)]
         with tf.control_dependencies([staleness]):
-            updated = shard.update(gradients, Update(header, push.state.by_slice()), only_if, divisors)
+            updated = shard.update(gradients, Update(header, push.state.by_slice(), steps=steps), only_if, divisors)
             done = [updated, *(op for verdict in verdicts for op in verdict.ended(is_open))]
         kept = [*accepted, *(condition for verdict in verdicts for condition in verdict.kept_if)]
         counts = Counts(
             replica.index,
-            tf.cast(header.skipped, tf.int64),
+            push.skipped(),
             [tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)] if kept else [],
             [(staleness, tf.cast(next(iter(only_if), True), tf.int64))],
         )

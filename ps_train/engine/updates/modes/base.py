@@ -35,7 +35,7 @@ class ParameterShard:
       ps: index of the ps.
       apply: function of gradients (slice name to gradient, on this ps) and of divisors of the learning rate (float32
         scalars).  It returns the operation that applies the optimizers to all of them.
-      update_count: int64 variable on this ps, the number of updates made; on ps 0 it is the global step.
+      update_count: int64 variable on this ps, the number of steps made; on ps 0 it is the global step.
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
       parts: what features add, inside the ps's lock.
       rate_divisors: further divisors of the learning rate of an update.
@@ -68,7 +68,7 @@ class ParameterShard:
             examples, count = update.header.examples, self.update_count
             divisors = [*(divisor(examples, count.read_value()) for divisor in self.rate_divisors), *rate_divisors]
             with tf.control_dependencies([self.apply(gradients, divisors)]):
-                done = [self.update_count.assign_add(1, read_value=False)]
+                done = [self.update_count.assign_add(update.steps, read_value=False)]
                 return tf.group(*done, *(op for part in self.parts for op in part.updated(update)))
 
         make: Callable[[], tf.Operation] = do
@@ -175,10 +175,12 @@ class UpdateMode(abc.ABC):
     Attributes:
       lockstep: all replicas make every step together; a replica whose input ends must not fail within a step.
       scaled: parcels carry gradients multiplied by their number of examples.
+      started_at: the time on ps 0 at which the step starts, float64 scalar, seconds; None in modes without waiting.
     """
 
     lockstep = False
     scaled = False
+    started_at: tf.Tensor | None = None
 
     def __init__(self, may_be_empty: bool = False) -> None:
         self.may_be_empty = may_be_empty

@@ -69,7 +69,7 @@ class Bounded(Asynchronous):
 
     def read_versions(self, update_counts: list[Any], replica: Replica) -> list[tf.Tensor]:
         """Reads the versions as `UpdateMode` does, and the time at which the step starts."""
-        self._started_at = now_on_ps([])
+        self.started_at = now_on_ps([])
         return super().read_versions(update_counts, replica)
 
     def build(
@@ -91,7 +91,8 @@ class Bounded(Asynchronous):
             passed = tf.group(locked, self._gate.wait_for_token(replica.index, waits, locked))
             with tf.control_dependencies([passed]):
                 step_after = shards[0].update_count.read_value()
-            timed = record(counters, replica.index, self._started_at, now_on_ps(ops.train[:1]), now_on_ps([passed]))
+            assert self.started_at is not None, "it was read with the versions"
+            timed = record(counters, replica.index, self.started_at, now_on_ps(ops.train[:1]), now_on_ps([passed]))
             awaited = self._clocks().awaited(limit.value())
             reset, _ = with_mutex(_CLOCKS_MUTEX, [], lambda: (self._reset(state), None))
         removed = v1.placeholder(tf.int64, [], "leaver")

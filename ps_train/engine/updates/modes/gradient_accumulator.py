@@ -36,6 +36,7 @@ class GradientAccumulator:
         self._rows = [SparseAccumulator(f"{name}/rows", some, replica) for some in received.rows]
         state = [received.state.parcels] if received.state.parcels else []
         self._state = [StateAccumulator(f"{name}/state", parcels) for parcels in state]
+        self._steps = [zeros_variable(f"{name}/steps", tf.int64) for _ in received.round]
 
     def add(self, here: ReceivedPush, only_if: tf.Tensor, first: tf.Tensor) -> tf.Operation:
         """Adds a push; a round's first push replaces the old sums, which copies nothing.
@@ -55,6 +56,9 @@ class GradientAccumulator:
                 stored += rows.add(pushed, is_valid, first)
             for state in self._state:
                 stored += state.assign(here.state, is_valid, first)
+            for steps in self._steps:
+                most = tf.where(is_valid, here.steps(), 0)
+                stored.append(steps.assign(most if first else tf.maximum(steps.read_value(), most), read_value=False))
             return stored
 
         def replace() -> tf.Operation:
@@ -80,6 +84,10 @@ class GradientAccumulator:
         for rows in self._rows:
             means |= rows.mean(weight)
         return means, header
+
+    def steps(self) -> Any:
+        """Returns the steps that the round stands for: those of its longest push; an int or an int64 scalar."""
+        return next((steps.read_value() for steps in self._steps), 1)
 
     def state(self) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
         """Returns the model's own state of this round.

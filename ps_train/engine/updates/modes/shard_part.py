@@ -7,7 +7,7 @@ The update mode calls a part, because the mode has the lock, the rounds and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -43,11 +43,13 @@ class Update(NamedTuple):
       header: header of the push, or of the round.
       state: slice name to a value that the model has assigned.
       state_if: a bool scalar, whether `state` is of this update; empty: it always is.
+      steps: number of global steps that the update makes, an int or an int64 scalar.
     """
 
     header: Header
     state: Mapping[str, tf.Tensor] = {}
     state_if: Sequence[tf.Tensor] = ()
+    steps: Any = 1
 
 
 class Counts(NamedTuple):

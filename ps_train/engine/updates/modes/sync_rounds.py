@@ -89,7 +89,7 @@ class RoundShard:
             means, header = self._sums.mean()
             state, has_state = self._sums.state()
             only_if = [header.examples > 0] if may_be_empty else []
-            updated = self._shard.update(means, Update(header, state, has_state), only_if)
+            updated = self._shard.update(means, Update(header, state, has_state, self._sums.steps()), only_if)
             return tf.group(updated, *(part.finish() for part in self._parts))
 
         return v1.cond(over, do, tf.no_op)
@@ -214,7 +214,7 @@ class CoordinatorShard(RoundShard):
         go_on = self._go_on(finish, now + tf.cast(over, tf.int64))
         with tf.control_dependencies([go_on]):  # both write the gate's variable
             wait = self._wait(waits, until)
-        done = [go_on, close, self._assign(after.next_if(over)), wait, *self._count(header, in_time, dropped)]
+        done = [go_on, close, self._assign(after.next_if(over)), wait, *self._count(here, in_time, dropped)]
         # A push that is here already may have been lost on the way to another ps.
         is_here = member & current & tf.equal(after.arrived[index], 1)
         outcome = tf.where(is_here, IN_TIME, tf.where(late, LATE, NEITHER))
@@ -272,7 +272,7 @@ class CoordinatorShard(RoundShard):
     def _assign(self, state: RoundState) -> tf.Operation:
         return self._state.assign(tf.stack([state.membership, state.arrived]), read_value=False)
 
-    def _count(self, header: Any, in_time: tf.Tensor, dropped: tf.Tensor) -> list[tf.Operation]:
-        skipped = tf.where(in_time, tf.cast(header.skipped, tf.int64), 0)
+    def _count(self, here: ReceivedPush, in_time: tf.Tensor, dropped: tf.Tensor) -> list[tf.Operation]:
+        skipped = tf.where(in_time, here.skipped(), 0)
         counts = Counts(self._replica.index, skipped, [tf.cast(dropped, tf.int64)])
         return [op for part in self._shard.parts for op in part.counted(counts)]

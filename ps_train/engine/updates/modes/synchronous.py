@@ -65,7 +65,7 @@ class Synchronous(UpdateMode):
         for ps in range(len(update_counts)):
             with tf.device(ps_device(ps)):
                 self._rounds.append(zeros_variable(f"ps_train/round_{ps}", tf.int64))
-        self._started_at = now_on_ps([])
+        self.started_at = now_on_ps([])
         return super().read_versions(self._rounds, replica)
 
     def build(
@@ -89,7 +89,8 @@ class Synchronous(UpdateMode):
         train = [first.visit(), *[other.visit(first.push_decision) for other in others]]
         with tf.device(ps_device(0)), tf.control_dependencies(train[:1]):
             step_after = shards[0].update_count.read_value()
-        train.append(record(counters, replica.index, self._started_at, first.pushed_at, now_on_ps(train[:1])))
+        assert self.started_at is not None, "it was read with the versions"
+        train.append(record(counters, replica.index, self.started_at, first.pushed_at, now_on_ps(train[:1])))
         removed = v1.placeholder(tf.int64, [], "leaver")
         removed_on_first = first.leave(removed, [shard.ps for shard, _ in pushed[1:]])
         remove = tf.group(removed_on_first, *[other.leave(removed, first.leave_decision) for other in others])

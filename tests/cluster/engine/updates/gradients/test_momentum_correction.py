@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
+from ps_train.engine.updates.gradients.apply_gradients import RulesOfModel
 from ps_train.engine.updates.gradients.momentum_correction import momenta_of
 from tests.support.clusters.coded import WIDTH, Fixed, cluster_of, values_of
 from tests.support.long import long
@@ -33,12 +36,17 @@ def test_momentum_is_on_the_worker_and_no_slot_on_the_ps(use_nesterov):
     assert sorted(found) == ["first", "second"], "no slot"
 
 
+def found_momenta(codec: str, model: Any, names: list[str]) -> dict:
+    job = Job(push_codec=codec)
+    return momenta_of(job, RulesOfModel(job, model), names)
+
+
 def test_a_momentum_that_is_no_number_is_refused():
     model = Fixed()
     model.optimizer = lambda name, rate: v1.train.MomentumOptimizer(rate, lambda: 0.9)
     with pytest.raises(ConfigError, match=r"push_codec=top_k:0.1.* not first: use a number"):
-        momenta_of(Job(push_codec="top_k:0.1"), model, ["first"])
-    assert momenta_of(Job(push_codec="int8"), model, ["first"]) == {}
+        found_momenta("top_k:0.1", model, ["first"])
+    assert found_momenta("int8", model, ["first"]) == {}
 
 
 @pytest.mark.long
@@ -48,7 +56,7 @@ def test_other_optimizers_stay_on_the_ps():
         "": v1.train.AdamOptimizer(rate),
         "sec": v1.train.MomentumOptimizer(rate, 0.5),
     }
-    found = momenta_of(Job(push_codec="top_k:0.1"), model, ["first", "second"])
+    found = found_momenta("top_k:0.1", model, ["first", "second"])
     assert {name: momentum.factor for name, momentum in found.items()} == {"second": 0.5}
     cluster = cluster_of(model, push_codec="top_k:0.1", learning_rate=0.1)
     cluster.train(2)

@@ -1,0 +1,92 @@
+"""Calls of local steps: some that a worker makes alone, and one that ends a round.
+
+    calls = LocalCalls(step, num_ps, sections, steps)
+    session.run(calls.ends(0))                  # the first pull of a session
+    session.run(calls.local(31))                # no message to a ps
+    session.run(calls.step.train)               # the 32nd local step, the push, and the next round's pull
+
+A round may have any number of local steps, in calls of any lengths: the round is in the worker's variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from ps_train.engine.step.copied_nodes import ps_of
+from ps_train.engine.step.unroll import NOTHING, Placed, Section, UnrolledCalls, UnrolledStep
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundSections:
+    """The sections of a round.
+
+    Attributes:
+      local: the operation that ends a local step.
+      pull: the operation that ends a pull.
+      pulled_step: int64 scalar, the global step of the pulled values.
+      opening: further operations of the first pull of a session.
+      pulls_first: whether the push needs the pulled values, so that a round ends with its push.
+    """
+
+    local: tf.Operation
+    pull: tf.Operation
+    pulled_step: tf.Tensor
+    opening: Sequence[tf.Operation]
+    pulls_first: bool
+
+
+class LocalCalls(UnrolledCalls):
+    """The calls of rounds of local steps.
+
+    Args:
+      step: the last local step of a round, and its push.
+      num_ps: number of ps.
+      sections: the sections.
+      steps_made: int64 scalar, the number of steps of the round that had examples.
+
+    Attributes:
+      steps_made: the same, to be fetched with the end of a round.
+      next_step: int64 scalar, the global step of the next round's values, to be fetched with it.
+      first_step: that of the first round's values, to be fetched with the first pull.
+    """
+
+    def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
+        self.first_step = sections.pulled_step
+        pull, step_op = sections.pull, sections.pulled_step.op
+        if not sections.pulls_first:
+            pull, step_op = _pull_after(step.train, [pull, step_op], num_ps)
+        super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
+        self._sections, self.steps_made = sections, steps_made
+        self.next_step = step_op.outputs[sections.pulled_step.value_index]
+
+    @functools.cached_property
+    def section(self) -> Section:
+        """A local step."""
+        return Section([self._sections.local], self._num_ps)
+
+    def steps(self, count: int) -> list[UnrolledStep]:
+        """Returns the end of a round: its last step, the push and the pull."""
+        return [self.step][:count]
+
+    def ends(self, count: int) -> list[tf.Operation]:
+        """Returns the first pull of a session, if it is asked for."""
+        return [] if count else [self._sections.pull, *self._sections.opening]
+
+    def local(self, count: int) -> list[tf.Operation]:
+        """Returns so many local steps, and makes those that are missing; call it in one thread at a time."""
+        self.place(count)
+        return [op for placed in self.placed[:count] for op in placed.ops]
+
+    def next_section(self, number: int) -> Placed:
+        """Adds a copy of the local step; not even the first one is the step itself, which belongs to a round's end."""
+        return self.section.copy(f"local_{number}", number + 1, self.placed[-1] if number else NOTHING)
+
+
+def _pull_after(train: Sequence[tf.Operation], pull: Sequence[tf.Operation], num_ps: int) -> Sequence[tf.Operation]:
+    """Adds a copy of a pull that begins on each ps when the push has ended there."""
+    on_ps = [op for op in train if ps_of(op) is not None]
+    return Section(pull, num_ps).copy("pull_after", 1, Placed(on_ps=on_ps)).ops

@@ -1,0 +1,315 @@
+"""Local steps: a worker trains values of its own, and exchanges what they have changed with the ps once a round.
+
+    --local_steps=32 --outer_optimizer=nesterov
+
+A round is one pull, some steps on the worker alone, and one push.  The part divides a step into three sections that
+know each other only by the worker's variables, so `LocalCalls` may repeat the second one:
+
+1. The pull assigns `start` and `now`, the values at the beginning of the round and the present ones.
+2. A local step reads a batch, differentiates the model at `now`, and applies the job's optimizer to it.  Clipping, L2,
+   loss scaling and accumulated batches belong here: the part wraps all others that compute.
+3. The push sends `start - now` as a gradient; the ps apply it with the outer optimizer.
+
+What the push needs of the pull, such as the version of the values, is kept beside them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.private_tf import rename_variable
+from ps_train.data.pipeline import Batches
+from ps_train.engine.step.backward import Computed, PulledInputs
+from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.local_calls import LocalCalls, RoundSections
+from ps_train.engine.step.parts.step_part import (
+    Ahead,
+    Compute,
+    MakeCalls,
+    MakeUpdate,
+    Pull,
+    Pulled,
+    Push,
+    StepPart,
+    ToUpdate,
+    Updated,
+)
+from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
+from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.transport.sparse_mask import mask_name
+from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
+from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
+from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
+from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
+from ps_train.engine.variables.variables import on_worker, ps_device
+from ps_train.engine.variables.worker_state import OWN, local_variable
+
+
+class LocalSteps(StepPart):
+    """The part of a step whose worker trains values of its own.
+
+    Args:
+      spec: specification of the replica's graph.
+      update: the update mode.
+      rate_divisors: divisors of the inner optimizer's learning rate.
+    """
+
+    def __init__(self, spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> None:
+        self._spec, self._update, self._rate_divisors = spec, update, rate_divisors
+        self._outer = OuterRules(spec.job, spec.replica.declared)
+        self._is_elastic = spec.job.is_elastic_average
+        self._state = set(spec.variables.state())
+
+    def pull(self, pull: Pull) -> Pull:
+        """Keeps what is pulled; the step gets the worker's own values."""
+
+        def pulled(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
+            found = pull(received)
+            started = [] if self._update.started_at is None else [self._update.started_at]
+            self._kept = _Kept([*found.versions, found.step, *found.torn, *started])
+            self._now = {name: _variable(f"now/{name}", name, value) for name, value in found.values.items()}
+            trained = {name: value for name, value in found.values.items() if name not in self._state}
+            self._start = {name: _variable(f"start/{name}", name, value) for name, value in trained.items()}
+            given = {name: value for name, value in found.values.items() if name in self._state or not self._is_elastic}
+            self._pulled_step = found.step
+            kept = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
+            self._pull = tf.group(*kept, name="ps_train/round/pull")
+            self._begin = tf.group(*_assigned(self._now, trained), name="ps_train/round/begin")
+            self._round = _Round()
+            count = len(found.versions)
+            values = {name: variable.read_value() for name, variable in self._now.items()}
+            return dataclasses.replace(
+                found,
+                values=values,
+                step=self._kept.values[count] + self._round.done.value,
+                read=[],
+                torn=self._kept.values[count + 1 : count + 1 + len(found.torn)],
+                is_kept=True,
+            )
+
+        return pulled
+
+    def compute(self, compute: Compute) -> Compute:
+        """Makes a local step after the model's; the push gets what the round has changed."""
+
+        def computed(inputs: PulledInputs, batches: Batches) -> Computed:
+            found = compute(inputs, batches)
+            self._local = self._local_step(inputs, found)
+            # Under `elastic` the distance is that from the values as they are now.
+            with tf.control_dependencies([self._local, *([self._pull] if self._is_elastic else [])]):
+                now = {name: variable.read_value() for name, variable in self._now.items()}
+                start = {name: self._start[name].read_value() for name in found.gradients}
+                self._round.end()
+            self._changed = {name: start[name] - now[name] for name in found.gradients}
+            masks = {name: tf.ones_like(mask) for name, mask in found.masks.items()}
+            state = {name: now[name] for name in found.state}
+            return dataclasses.replace(
+                found,
+                gradients=self._changed,
+                masks=masks,
+                examples=self._round.examples.value,
+                state=state,
+                updates=[self._local],
+                judged=tf.zeros_like(found.judged),
+                skipped=(),
+            )
+
+        return computed
+
+    def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
+        """Returns the operation that ends a local step."""
+        job = self._spec.job
+        gradients = found.gradients
+        if job.on_nan == "stop":
+            checked = stop_if_not_finite(found.judged, list(gradients.values()))
+            gradients = dict(zip(gradients, checked, strict=True))
+        left_out = [*found.skipped]
+        if job.on_nan == "skip":
+            left_out.append(~are_finite([found.judged, *gradients.values()]))
+        is_there = found.examples > 0
+        is_left_out = tf.reduce_any(tf.stack(left_out)) if left_out else tf.constant(False)
+        is_used = is_there & ~is_left_out
+        may_be_empty = bool(left_out) or job.epochs > 0 or self._spec.model.ends_itself
+        masked = {mask_name(name): mask for name, mask in found.masks.items()}
+
+        def apply() -> tf.Operation:
+            divisors = [divisor(found.examples, inputs.step) for divisor in self._rate_divisors]
+            optimizers = AppliedOptimizers("", RulesOfModel(job, self._spec.model), self._now, inputs.step)
+            applied = optimizers.apply({**gradients, **masked}, divisors)
+            return tf.group(applied, *_assigned(self._now, found.state))
+
+        before = {id(variable) for variable in v1.global_variables()}
+        # A value may be read for the loss alone, which no gradient waits for.
+        with tf.control_dependencies([*inputs.values.values(), *gradients.values(), *found.state.values()]):
+            applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
+        self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
+        counts_all = self._update.lockstep  # a batch that is left out is one of the round's
+        counted = self._round.add(
+            done=tf.constant(1, tf.int64),
+            steps=tf.cast(is_there if counts_all else is_used, tf.int64),
+            left_out=tf.cast(is_there & is_left_out, tf.int64),
+            examples=tf.where(is_used, found.examples, tf.zeros_like(found.examples)),
+            after=[inputs.step],
+        )
+        return tf.group(applied, counted, *found.updates, name="ps_train/round/local")
+
+    def push(self, push: Push) -> Push:
+        """Tells the ps for how many steps the push stands."""
+
+        def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
+            counts = tf.stack([self._round.steps.value, self._round.left_out.value])
+            return push([dataclasses.replace(one, round=(counts,)) for one in pushes], computed)
+
+        return pushed
+
+    def update(self, update: MakeUpdate) -> MakeUpdate:
+        """Applies what was changed with the outer optimizer."""
+
+        def updated(given: ToUpdate) -> Updated:
+            kept = self._kept_on_ps(len(given.versions))
+            given = dataclasses.replace(given, rules=self._outer, versions=kept[: len(given.versions)])
+            if self._update.started_at is not None:
+                self._update.started_at = kept[-1]
+            made = update(given)
+            with on_worker(self._spec.device), tf.device(self._spec.towers.home):
+                own = [*self._moves(), *self._fresh(), *self._round.reset]
+            return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
+
+        return updated
+
+    def _kept_on_ps(self, num_ps: int) -> list[tf.Tensor]:
+        """Returns the versions on their ps, then the time at which the round began, on ps 0."""
+        with on_worker(self._spec.device), tf.control_dependencies([self._local]):
+            kept = self._kept.read()
+        found = [*kept[:num_ps], *kept[-1:]]
+        places = [*range(num_ps), 0]
+        on_ps = []
+        for ps, value in zip(places, found, strict=True):
+            with tf.device(ps_device(ps)):
+                on_ps.append(tf.identity(value))
+        return on_ps
+
+    def _moves(self) -> list[tf.Operation]:
+        """Returns the operations that move the worker's values towards those of the ps, under `elastic`."""
+        if not self._is_elastic:
+            return []
+        alpha = self._outer.alpha
+        return [
+            self._now[name].assign_add(tf.cast(alpha, changed.dtype) * changed, read_value=False)
+            for name, changed in self._changed.items()
+        ]
+
+    def _fresh(self) -> list[tf.Operation]:
+        """Returns the operations that begin the slots of the inner optimizer anew, after a round."""
+        if self._spec.job.inner_state == "keep":
+            return []
+        with tf.control_dependencies([self._local]):
+            return [slot.assign(tf.identity(slot.initial_value), read_value=False) for slot in self._slots]
+
+    def calls(self, calls: MakeCalls) -> MakeCalls:
+        """Makes the calls of rounds."""
+
+        def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
+            opening = [self._begin, *self._round.clear, *(slot.initializer for slot in self._slots)]
+            sections = RoundSections(self._local, self._pull, self._pulled_step, opening, pulls_first=self._is_elastic)
+            steps, left_out = self._round.steps.value, self._round.left_out.value
+            made = steps if self._update.lockstep else steps + left_out
+            return LocalCalls(step, self._spec.plan.num_ps, sections, made)
+
+        return made
+
+
+class _Count:
+    """A variable of the worker that adds up over a round.
+
+    Attributes:
+      variable: the variable.
+      value: what it is, as read where the attribute was made; after the round's last step since `_Round.end`.
+    """
+
+    def __init__(self, name: str, dtype: tf.DType) -> None:
+        self.variable = local_variable(f"ps_train/round/{name}", [], dtype)
+        self.value = self.variable.read_value()
+
+
+class _Round:
+    """What a worker counts in a round: the local steps, those that count, batches left out, and examples."""
+
+    def __init__(self) -> None:
+        with tf.device("/device:CPU:0"):
+            self.done, self.steps = _Count("done", tf.int64), _Count("steps", tf.int64)
+            self.left_out, self.examples = _Count("left_out", tf.int64), _Count("examples", tf.float32)
+        self._counts = [self.done, self.steps, self.left_out, self.examples]
+
+    def add(self, after: Sequence[tf.Tensor], **terms: tf.Tensor) -> tf.Operation:
+        """Returns the operation that adds the terms of a step, by the names of the counts."""
+        with tf.control_dependencies(after), tf.device("/device:CPU:0"):
+            pairs = [(getattr(self, name).variable, term) for name, term in terms.items()]
+            return tf.group(*(variable.assign_add(term, read_value=False) for variable, term in pairs))
+
+    def end(self) -> None:
+        """Reads all counts at the end of a round."""
+        with tf.device("/device:CPU:0"):
+            for count in self._counts:
+                count.value = count.variable.read_value()
+
+    @property
+    def reset(self) -> list[tf.Operation]:
+        """The operations that begin the next round, after the counts were read."""
+        with tf.control_dependencies([count.value for count in self._counts]):
+            return self.clear
+
+    @property
+    def clear(self) -> list[tf.Operation]:
+        """The operations that forget a round."""
+        with tf.device("/device:CPU:0"):
+            return [count.variable.assign(tf.zeros_like(count.value), read_value=False) for count in self._counts]
+
+
+class _Kept:
+    """Scalars of a pull that its push needs.
+
+    Attributes:
+      assign: keeps those of a pull.
+      values: the kept ones.
+    """
+
+    def __init__(self, pulled: Sequence[tf.Tensor]) -> None:
+        with tf.device("/device:CPU:0"):
+            self._variables = [local_variable(f"ps_train/kept/{i}", [], one.dtype) for i, one in enumerate(pulled)]
+            pairs = zip(self._variables, pulled, strict=True)
+            self.assign = tf.group(*(variable.assign(value, read_value=False) for variable, value in pairs))
+        self.values = self.read()
+
+    def read(self) -> list[tf.Tensor]:
+        """Returns the kept scalars."""
+        with tf.device("/device:CPU:0"):
+            return [variable.read_value() for variable in self._variables]
+
+
+def _variable(name: str, reported: str, value: tf.Tensor) -> Any:
+    """Makes a variable of the worker that reports the name of the model's, by which optimizers have rules."""
+    found = local_variable(f"ps_train/{name}", value.shape, value.dtype)
+    rename_variable(found, reported)
+    return found
+
+
+def _assigned(variables: Mapping[str, Any], values: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
+    """Returns the assignments of those variables that have a value."""
+    return [variables[name].assign(value, read_value=False) for name, value in values.items() if name in variables]
+
+
+def _moved(variables: Sequence[Any]) -> Sequence[Any]:
+    """Moves variables from those of the program to the worker's own."""
+    graph = v1.get_default_graph()
+    of_program = graph.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
+    ids = {id(variable) for variable in variables}
+    of_program[:] = [variable for variable in of_program if id(variable) not in ids]
+    for variable in variables:
+        graph.add_to_collection(OWN, variable)
+    return variables

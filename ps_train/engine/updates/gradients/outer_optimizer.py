@@ -1,0 +1,117 @@
+"""The outer optimizer of local steps: how the ps apply what workers have changed in a round.
+
+    rules = OuterRules(job, workers=4)
+    rules.optimizers([])                # one, for all variables
+
+A worker pushes `start - now`, the difference that its local steps have made, as one gradient.
+
+- `sgd`: gradient descent.  With rate 1 and the mean of all workers it is local SGD (Stich 2019, "Local SGD Converges
+  Fast and Communicates Little").
+- `nesterov`: Nesterov momentum, which is DiLoCo under `sync` (Douillard et al. 2023).  Where differences are applied
+  one by one, momentum would count those of one moment several times; there it is delayed (`DelayedNesterov`).
+- `elastic`: elastic averaging (Zhang, Choromanska and LeCun 2015, "Deep learning with Elastic Averaging SGD"): the
+  gradient is the distance of the worker's values from those of the ps, of which both sides give in a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.private_tf import make_slot, make_variable_once
+from ps_train.config.job import Job
+from ps_train.engine.updates.gradients.apply_gradients import divided
+
+_EASGD_BETA = 0.9
+"""The part of its distance from the mean of all workers that the ps give in at a round, by default, as in the paper."""
+
+
+class OuterRules:
+    """The outer optimizer that a job names.
+
+    Args:
+      job: the job.
+      workers: number of workers at the start.
+    """
+
+    def __init__(self, job: Job, workers: int) -> None:
+        self._name, self._given = job.outer_optimizer or "sgd", job.outer_arguments()
+        self._is_mean, self._workers = job.update == "sync", workers
+
+    @property
+    def alpha(self) -> float:
+        """The part of its distance from the ps that a worker gives in, under `elastic`."""
+        return float(self._given["alpha"] or min(1.0, _EASGD_BETA / self._workers))
+
+    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> v1.train.Optimizer:
+        """Returns the optimizer of all variables."""
+        rate: Any = divided(self._rate(), rate_divisors)
+        if self._name != "nesterov":
+            return v1.train.GradientDescentOptimizer(rate)
+        momentum = float(self._given["momentum"] or 0.0)
+        if self._is_mean:
+            return v1.train.MomentumOptimizer(rate, momentum, use_nesterov=True)
+        return DelayedNesterov(rate, momentum, self._workers)
+
+    def _rate(self) -> float:
+        if self._name == "elastic":
+            # The mean of the distances of all workers stands for their sum.
+            return self.alpha * self._workers if self._is_mean else self.alpha
+        given = self._given["learning_rate"]
+        return float(given or (1.0 if self._is_mean else 1.0 / self._workers))
+
+
+class DelayedNesterov(v1.train.Optimizer):
+    """Nesterov momentum for differences that arrive one by one (Liu et al. 2024, "Asynchronous Local-SGD Training").
+
+    Each of them moves the values by its part, one over `delay`, without momentum.  Every `delay` of them their mean
+    joins the momentum, which then moves the values once.
+
+    Args:
+      learning_rate: the learning rate, a number or a tensor.
+      momentum: the part of the momentum that is kept, 0 to below 1.
+      delay: number of differences of which the momentum gets the mean.
+      name: prefix of the names of the operations.
+    """
+
+    def __init__(self, learning_rate: Any, momentum: float, delay: int, name: str = "DelayedNesterov") -> None:
+        super().__init__(use_locking=False, name=name)
+        self._learning_rate, self._momentum, self._delay = learning_rate, momentum, delay
+
+    def _create_slots(self, var_list: list[Any]) -> None:
+        beside = min(var_list, key=lambda variable: variable.op.name)
+        self._count = make_variable_once(self, "outer_updates", np.int64(0), beside)
+        for variable in var_list:
+            zeros = v1.zeros_initializer(variable.dtype.base_dtype)
+            for name in ("momentum", "sum"):
+                make_slot(self, variable, zeros, variable.shape, name, key=name)
+
+    def _prepare(self) -> None:
+        number = self._count.read_value()
+        self._is_last = tf.equal((number + 1) % self._delay, 0)
+        self._number, self._rate = number, tf.convert_to_tensor(self._learning_rate, name="learning_rate")
+
+    def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
+        slots = [self.get_slot(handle, name) for name in ("momentum", "sum")]
+        momentum, total = (slot.read_value() for slot in slots)
+        rate = tf.cast(self._rate, grad.dtype)
+        total = total + grad
+        grown = tf.where(self._is_last, self._momentum * momentum + total / self._delay, momentum)
+        moved = grad / self._delay + tf.where(self._is_last, self._momentum * grown, tf.zeros_like(grown))
+        left = tf.where(self._is_last, tf.zeros_like(total), total)
+        with tf.control_dependencies([moved, left]):  # no assignment before a read
+            done = [slot.assign(value, read_value=False) for slot, value in zip(slots, (grown, left), strict=True)]
+            return tf.group(*done, handle.assign_sub(rate * moved, read_value=False))
+
+    def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
+        whole = tf.scatter_nd(indices[:, tf.newaxis], grad, tf.cast(tf.shape(handle), indices.dtype))
+        return self._resource_apply_dense(whole, handle)
+
+    def _finish(self, update_ops: list[tf.Operation], name_scope: str) -> tf.Operation:
+        with tf.control_dependencies([*update_ops, self._number]), tf.device(self._count.device):
+            counted = self._count.assign_add(1, read_value=False)
+        return tf.group(*update_ops, counted, name=name_scope)

@@ -1,0 +1,128 @@
+"""The training loop of local steps: rounds, each of which ends with an exchange.
+
+    bursts = RoundScheduler.of(job, ends=[100], round_steps=32)
+    loop = LocalLoop("worker:1", step, source, should_stop, first_step=0, bursts=bursts)
+
+The steps of a round run in calls without any message; its last one runs with the push and the pull, and with the hooks
+where they are due.  A round that is left in the middle, because the loop must stop, never happened: nothing of it was
+pushed, and the next session begins with a pull.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
+from ps_train.engine.step.local_calls import LocalCalls
+from ps_train.training.loop.burst_size import MOST_NODES, Burst, BurstScheduler
+from ps_train.training.loop.loop import TrainingLoop
+
+_LONGEST_CALL = 16
+"""Maximum number of local steps of a call, unless --steps_per_run names another: more save little."""
+
+
+class RoundScheduler(BurstScheduler):
+    """Choice of rounds, and of the number of local steps of their calls.
+
+    Args:
+      longest_call, fixed, nodes, options: see `BurstScheduler`.
+      round_steps: steps of a round.
+      cuts: a round ends at each multiple of this global step, 0 for none.  Replicas in lockstep need it, which must all
+        make the same rounds; others get no steps beyond a multiple.
+    """
+
+    def __init__(
+        self,
+        longest_call: int = 1,
+        fixed: bool = False,
+        nodes: int = 0,
+        *,
+        round_steps: int,
+        cuts: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(longest_call, fixed, nodes=nodes, **options)
+        self._round_steps, self._cuts = round_steps, cuts
+        alone = round_steps - 1
+        longest = min(alone, longest_call if fixed else _LONGEST_CALL, MOST_NODES // max(nodes, 1))
+        self._lengths = [_best_length(alone, longest), 1]
+        self._length = self._lengths[0] if self._fixed else 0
+
+    def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
+        """Returns the steps of whole rounds."""
+        self._length = self._length_for((self._last_step - global_step) / self._replicas)
+        end, is_due = global_step, False
+        while end - global_step < self._steps and not is_due:
+            end += self.round_length(end)
+            is_due = any(end // every > global_step // every for every in self._ends)
+        return Burst(end - global_step, is_due or secs_without_hooks >= self._hooks_secs)
+
+    def round_length(self, global_step: int, left: float = math.inf) -> int:
+        """Returns the number of steps of the round that begins at a global step.
+
+        Args:
+          global_step: that of the round's values.
+          left: steps that this replica may make.
+        """
+        to_cut = self._cuts - global_step % self._cuts if self._cuts else math.inf
+        return int(min(self._round_steps, to_cut, left))
+
+    def next_local_call(self, left: int) -> int:
+        """Returns the number of local steps of the next call, at least 1, of so many that are left."""
+        return self.next_call_length(left) or 1
+
+
+class LocalLoop(TrainingLoop):
+    """The loop that runs one replica's rounds; see `TrainingLoop`."""
+
+    def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
+        """Makes the rounds of a burst; returns True if the input has ended."""
+        begun, rounds = 0, cast(RoundScheduler, self._bursts)
+        while begun < size.steps and not self._should_stop():
+            length = rounds.round_length(self.global_step, size.steps - begun)
+            left = length - 1
+            while left and not self._should_stop():
+                count = rounds.next_local_call(left)
+                run(self._step.local_steps(count))
+                left -= count
+            if left:
+                break
+            begun += length
+            with_hooks = size.with_hooks and begun >= size.steps
+            made = self._end_round(run_with_hooks if with_hooks else run, length)
+            self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
+            self._made += made
+            if made < length:
+                return True
+        return False
+
+    def _end_round(self, run: Callable[..., Any], length: int) -> int:
+        """Makes the last step of a round of so many, and the exchange; returns the steps that had examples."""
+        self._count_call(length)
+        calls = self._calls
+        tensors = {"step": calls.next_step, "examples": self._step.worker.examples, "made": calls.steps_made}
+        fetched = run({"train": self._step.ops.train, **tensors})
+        self.global_step, self._begun = int(fetched["step"]), 0
+        self._last_examples = float(fetched["examples"])
+        self._count(length, self._last_examples)
+        return int(fetched["made"])
+
+    def _open(self, session: Any) -> None:
+        """Makes the first pull of the session."""
+        if self._opening:
+            self._count_call(0)
+            fetches = {"train": self._opening, "step": self._calls.first_step}
+            self.global_step = int(session.run(fetches, options=UNBOUNDED_CALL)["step"])
+            self._opening = []
+
+    @property
+    def _calls(self) -> LocalCalls:
+        return cast(LocalCalls, self._step.calls)
+
+
+def _best_length(steps: int, longest: int) -> int:
+    """Returns the length of calls, at most `longest`, with which so many steps need the fewest calls; at least 1."""
+    return min(range(1, max(longest, 1) + 1), key=lambda length: steps // length + steps % length)
