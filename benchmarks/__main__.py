@@ -31,9 +31,9 @@ from benchmarks import (
     tune,
     wire,
 )
-from benchmarks.errors import SkippedError, UsageError
+from benchmarks.errors import ContenderError, SkippedError, UsageError
 
-EXIT_DONE, EXIT_USAGE = 0, 2
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,6 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"benchmarks: error: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except ContenderError as error:
+        print(f"benchmarks: error: {error}", file=sys.stderr)
+        return EXIT_FAILED
     except SkippedError as reason:
         print(f"skipped: {reason}")
         return EXIT_DONE

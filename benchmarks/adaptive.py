@@ -99,7 +99,7 @@ def measure(profile: Profile, choice: str, network: Network, secs: float) -> dic
     """Returns the steps per second of the job, and its changes of the value."""
     places = network.places
     network.pace(MBIT)
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         for program in _programs(profile, choice, places, directory):
             chief = processes.start(program)
         first = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 def measure(name: str, sizes: str, update: str, places: Mapping[str, Place], secs: float) -> tuple[float, int]:
     """Returns examples per second after the time to settle, and the batch size at the end."""
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         for program in _programs(name, sizes, update, places, directory):
             chief = processes.start(program)
         begin = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from benchmarks import machine, results
+from benchmarks.errors import ContenderError
 from benchmarks.processes import Processes, Program, peak_bytes_of
 from benchmarks.table import markdown
 from benchmarks.workloads.big import ROWS
@@ -66,7 +67,7 @@ def _one_run(rows: int, max_steps: int, directory: pathlib.Path, options: argpar
             if any(text.startswith("checkpoint /") for text in texts):
                 break
             if time.monotonic() > deadline or not running.alive:
-                raise SystemExit("\n".join(running.last))
+                raise ContenderError(running.story())
             time.sleep(0.05)
     return {"secs": secs, "peak_bytes": peaks}
 

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import tempfile
 
-from benchmarks.contenders import Contender, Setting, contenders_of
+from benchmarks import machine
+from benchmarks.contenders import Contender, Setting, contenders_of, reason_to_skip, torch_python_for
 from benchmarks.errors import SkippedError
 from benchmarks.processes import Processes
 from benchmarks.run import settle
@@ -23,8 +24,13 @@ _LINES = 30
 def run(options: argparse.Namespace) -> int:
     if shutil.which("perf") is None:
         raise SkippedError("breakdown needs the program perf")
+    contenders = contenders_of(options.contenders)
+    here = machine.machine(torch_python_for(contenders, options.torch_python))
     for name in options.workloads:
-        for contender in contenders_of(options.contenders):
+        for contender in contenders:
+            if reason := reason_to_skip(contender, workload_class(name), here):
+                print(f"{contender.name} is skipped on {name}: {reason}")
+                continue
             setting = Setting(
                 name, num_ps=options.num_ps, num_workers=options.num_workers, torch_python=options.torch_python
             )
@@ -35,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 def profile(contender: Contender, setting: Setting, secs: float) -> dict[str, str]:
     """Group ("ps", "workers") to perf's list of symbols by their share of the group's CPU time."""
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         for program in contender.programs(setting):
             processes.start(program)
         settle(processes.running[-1], workload_class(setting.workload))

@@ -84,7 +84,7 @@ def job(rows: int, num_ps: int, options: argparse.Namespace) -> dict[str, Any]:
     command += ["--batch_size=1024", f"--save_secs={options.save_secs:g}", "--keep_checkpoints=1", "--log_secs=0.2"]
     command += ["--max_steps=1000000000", "--startup_timeout_secs=600", *options.flag]
     found: dict[str, Any] = {"write_secs": [], "hold_ms": [], "during": [], "without": []}
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         running = processes.start(Program(f"{rows} rows", command))
         running.wait_for(lambda line: step_of(line) > 0, _START_SECS)
         before = _until_written(running, options)  # the first one: the machine may still be busy with the start

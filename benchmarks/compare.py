@@ -2,7 +2,8 @@
 
 The record: {"date", "machine", "load_before", "calibration", "options", "workloads": {name: {"about", "parameters",
 "batch_size", "check_steps", "tolerance", "updates": {contender: "async"}, "runs": {contender: [Measured as a dict]},
-"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.
+"losses": {contender: test loss}, "failures": {contender: text}, "skipped": {contender: reason}}}}.  A contender that
+fails ends the comparison, and only rounds that were complete are stored; failures are in older records.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from typing import Any
 
 from benchmarks import machine, report, results
 from benchmarks.calibration import calibrate
-from benchmarks.contenders import Contender, Setting, contenders_of, torch_python_for
-from benchmarks.errors import ContenderError
+from benchmarks.contenders import Contender, Setting, contenders_of, reason_to_skip, torch_python_for
 from benchmarks.run import check_loss, measure
 from benchmarks.workloads import workload_class
-from benchmarks.workloads.base import Workload
 
 DEFAULT_WORKLOADS = "small,wide,large"
-DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,ddp"
+DEFAULT_CONTENDERS = "ours,bare,classic,pss,single,torch"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         "load_before": machine.load_average(),
         "calibration": dataclasses.asdict(calibrate()),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
-        "workloads": {name: _new(name, contenders, bool(here["pytorch"])) for name in options.workloads},
+        "workloads": {name: _new(name, contenders, here) for name in options.workloads},
     }
     if options.check:
         for name, workload in record["workloads"].items():
@@ -48,9 +47,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _new(name: str, contenders: list[Contender], has_pytorch: bool) -> dict[str, Any]:
+def _new(name: str, contenders: list[Contender], here: dict[str, str | int]) -> dict[str, Any]:
     workload = workload_class(name)
-    skipped = {one.name: reason for one in contenders if (reason := _reason_to_skip(one, workload, has_pytorch))}
+    skipped = {one.name: reason for one in contenders if (reason := reason_to_skip(one, workload, here))}
     return {
         "about": workload.about,
         "parameters": workload.parameters,
@@ -65,26 +64,13 @@ def _new(name: str, contenders: list[Contender], has_pytorch: bool) -> dict[str,
     }
 
 
-def _reason_to_skip(contender: Contender, workload: type[Workload], has_pytorch: bool) -> str:
-    if contender.kind != "ddp":
-        return ""
-    if workload.torch_module is Workload.torch_module:
-        return "this workload has no form for PyTorch"
-    return "" if has_pytorch else "PyTorch is not installed for --torch_python"
-
-
 def _one_round(
     name: str, workload: dict[str, Any], contenders: list[Contender], options: argparse.Namespace, number: int
 ) -> None:
     """Every contender once; each round begins with another one, so that none always follows the same."""
     turned = contenders[number % len(contenders) :] + contenders[: number % len(contenders)]
     for contender in (one for one in turned if one.name in workload["runs"]):
-        try:
-            measured = measure(contender, _setting(name, options), options.secs)
-        except ContenderError as error:
-            workload["failures"][contender.name] = str(error)
-            _say(f"{name} {contender.name} failed: {error}")
-            continue
+        measured = measure(contender, _setting(name, options), options.secs)
         workload["runs"][contender.name].append(dataclasses.asdict(measured))
         _say(f"round {number + 1}  {name}  {contender.name}  {measured.examples_per_sec:.0f} examples/s")
 
@@ -95,12 +81,7 @@ def _check_losses(
     for contender in contenders:
         if contender.name not in workload["runs"] or contender.kind == "bare":
             continue  # bare never ends, and is ours
-        try:
-            loss = check_loss(contender, _setting(name, options, workload["check_steps"]))
-        except ContenderError as error:
-            workload["failures"][contender.name] = str(error)
-            _say(f"{name} {contender.name} failed: {error}")
-            continue
+        loss = check_loss(contender, _setting(name, options, workload["check_steps"]))
         workload["losses"][contender.name] = loss
         _say(f"check  {name}  {contender.name}  test loss {loss:.4f} after {workload['check_steps']} steps")
 

@@ -9,14 +9,21 @@ compared with anything without new code here.
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import functools
+import pathlib
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.errors import UsageError
+from benchmarks.peers import handover
 from benchmarks.processes import Program
-from benchmarks.workloads import workload_class
+from benchmarks.workloads import load, workload_class
+from benchmarks.workloads.base import Workload
 from ps_train.base.process_stats import available_cores
 from ps_train.cluster.addresses.environment import task_environment
 from ps_train.config.job import Job, Task
@@ -24,6 +31,8 @@ from tests.support.machine.link import DEVICE
 from tests.support.machine.ports import free_ports
 
 _ENDLESS = 1 << 30
+OF_PYTORCH = {"ddp": "ddp", "torchrec": "torchrec_tables"}
+"""Contenders of PyTorch, to their programs, which run without TensorFlow."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Setting:
     Attributes:
       max_steps: global steps after which the test loss is printed and the run ends; 0: it goes on until it is ended.
       places: task ("ps:0") to its place; empty: all on this machine's loopback interface.
-      torch_python: the interpreter that has PyTorch.
+      torch_python: the interpreter that has PyTorch; it need not have TensorFlow.
       verbose: our first steps are announced, which they are only then.
     """
 
@@ -129,8 +138,10 @@ def _peer(
     def programs(setting: Setting, flags: Sequence[str]) -> list[Program]:
         ps = _tasks("ps", setting.num_ps if num_ps is None else num_ps)
         workers = _tasks("worker", setting.num_workers)
-        python = setting.torch_python if module == "ddp" else sys.executable
+        python = setting.torch_python if module in OF_PYTORCH.values() else sys.executable
         command = [python, "-m", f"benchmarks.peers.{module}", f"--workload={setting.workload}", *own, *flags]
+        if module in OF_PYTORCH.values():
+            command.append(f"--handover={_handover_of(setting.workload)}")
         command += [f"--max_steps={setting.max_steps or _ENDLESS}", f"--ps_hosts={_hosts(setting, *ps)}"]
         command += [f"--worker_hosts={_hosts(setting, *workers, *(['chief:0'] if chief else []))}"]
         last = ["chief:0"] if chief else []
@@ -140,6 +151,16 @@ def _peer(
         return [dataclasses.replace(program, environment=environment) for program in programs]
 
     return programs
+
+
+@functools.cache
+def _handover_of(workload: str) -> pathlib.Path:
+    """Writes the workload's data and network for programs without TensorFlow, once for all runs."""
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = pathlib.Path(directory, f"{workload}.npz")
+    handover.write(load(workload), str(path))
+    return path
 
 
 def _with_our_threads(
@@ -193,11 +214,12 @@ _ALL = [
     Contender("pss-100", "async", _peer("pss", "--steps_per_closure=100", chief=True)),
     Contender("single-1x2", "none", _single(1, 2)),
     Contender("single-2x1", "none", _single(2, 1), speakers=2),
-    Contender("ddp", "sync", _peer("ddp", num_ps=0), replicas_per_step=0),
+    *(Contender(name, "sync", _peer(program, num_ps=0), replicas_per_step=0) for name, program in OF_PYTORCH.items()),
 ]
 ALIASES: dict[str, tuple[str, ...]] = {"ours": ("ours-async", "ours-sync")}
 ALIASES |= {"classic": ("classic-async", "classic-sync", "classic-threads")}
 ALIASES |= {"pss": ("pss-1", "pss-100"), "single": ("single-1x2", "single-2x1")}
+ALIASES |= {"torch": tuple(OF_PYTORCH)}
 ALIASES |= {"dtypes": ("ours-async", "ours-async:compute_dtype=bfloat16", "ours-async:compute_dtype=float16")}
 _CODECS = (
     "bfloat16:push_codec=bfloat16",
@@ -220,7 +242,25 @@ def contenders_of(texts: Sequence[str]) -> list[Contender]:
 
 def torch_python_for(contenders: Sequence[Contender], torch_python: str) -> str:
     """That interpreter, where one of them needs it; else ""."""
-    return torch_python if any(one.kind == "ddp" for one in contenders) else ""
+    return torch_python if any(one.kind in OF_PYTORCH for one in contenders) else ""
+
+
+def reason_to_skip(contender: Contender, workload: type[Workload], machine: Mapping[str, str | int]) -> str:
+    """Returns why a contender cannot be measured on this machine; "" where it can.
+
+    Args:
+      contender: any.
+      workload: on which it is measured.
+      machine: the description of the machine, with the versions of libraries.
+    """
+    if contender.kind not in OF_PYTORCH:
+        return ""
+    network = workload.network
+    if network is None or bool(network.tables) != (contender.kind == "torchrec"):
+        return "this workload has no form for it"
+    if not machine["pytorch"]:
+        return "PyTorch is not installed for --torch_python"
+    return "" if contender.kind == "ddp" or machine["torchrec"] else "TorchRec is not installed for --torch_python"
 
 
 def contender_of(text: str) -> Contender:

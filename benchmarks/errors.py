@@ -8,7 +8,10 @@ class UsageError(Exception):
 
 
 class ContenderError(Exception):
-    """A contender failed, or did not do in time what it was asked to; the text holds its last lines."""
+    """A contender failed, or did not do in time what it was asked to; the text, one line, holds its last lines.
+
+    It ends the benchmark: nobody may catch it and go on.
+    """
 
 
 class SkippedError(Exception):

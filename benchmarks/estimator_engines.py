@@ -17,14 +17,17 @@ import functools
 import importlib
 import json
 import os
+import pathlib
+import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.errors import ContenderError
+from benchmarks.processes import Processes, Program
 from tests.support.machine.ports import free_ports
 
 BATCH, ROWS = 256, 300_000
@@ -121,41 +124,34 @@ def alone(workload: str, secs: float) -> None:
             while time.monotonic() < begin + secs:
                 step()
                 count += 1
-            print(count / (time.monotonic() - begin))
+            print("rate", count / (time.monotonic() - begin), flush=True)
 
 
 def steps_alone(workload: str, secs: float) -> float:
     """Returns the steps per second of two processes that share nothing but the processors."""
     command = [sys.executable, "-m", "benchmarks.estimator_engines", f"--workload={workload}", f"--secs={secs}"]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    processes = [
-        subprocess.Popen([*command, "--task", ALONE], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    return sum(float(process.communicate()[0].split()[-1]) for process in processes)
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+        started = [processes.start(Program(f"alone {number}", [*command, "--task", ALONE])) for number in range(2)]
+        lines = [
+            one.wait_for(lambda line: re.match(r"rate [0-9.]+$", line.text) is not None, 3 * secs + _WAIT_SECS)
+            for one in started
+        ]
+        return sum(float(line.text.split()[1]) for line in lines)
 
 
 def steps_per_sec(engine: str, workload: str, secs: float) -> float:
     """Returns the steps on the ps for each second, of a chief and a worker together."""
     hosts = [f"127.0.0.1:{port}" for port in free_ports(3)]
     cluster = {"ps": hosts[:1], "chief": hosts[1:2], "worker": hosts[2:]}
-    with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "benchmarks.estimator_engines", f"--workload={workload}", "--task", engine]
-        processes = []
+    command = [sys.executable, "-m", "benchmarks.estimator_engines", f"--workload={workload}", "--task", engine]
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         for name in cluster:
             config = json.dumps({"cluster": cluster, "task": {"type": name, "index": 0}})
-            environment = {**os.environ, "TF_CONFIG": config, "TF_CPP_MIN_LOG_LEVEL": "3", "MODEL_DIR": directory}
-            output = subprocess.DEVNULL
-            processes.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
-        try:
-            return _measure(hosts[0], secs)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+            processes.start(Program(f"{name} of {engine}", command, {"TF_CONFIG": config, "MODEL_DIR": directory}))
+        return _measure(hosts[0], secs, processes)
 
 
-def _measure(ps: str, secs: float) -> float:
+def _measure(ps: str, secs: float, processes: Processes) -> float:
     import tensorflow as tf
     import tensorflow.compat.v1 as v1
 
@@ -171,13 +167,14 @@ def _measure(ps: str, secs: float) -> float:
     def wait_for(number: int) -> None:
         deadline = time.monotonic() + _WAIT_SECS
         while time.monotonic() < deadline:
+            processes.check()
             try:
                 if read() >= number:
                     return
             except tf.errors.OpError:
                 pass
             time.sleep(0.5)
-        raise SystemExit(f"the tasks have not made {number} steps within {_WAIT_SECS}s")
+        raise ContenderError(f"the tasks have not made {number} steps within {_WAIT_SECS}s")
 
     wait_for(1)
     time.sleep(10)  # the other worker
@@ -185,6 +182,7 @@ def _measure(ps: str, secs: float) -> float:
     begin, first = time.monotonic(), read()
     time.sleep(secs)
     last, end = read(), time.monotonic()
+    processes.check()
     return (last - first) / (end - begin)
 
 
@@ -206,7 +204,10 @@ def main() -> None:
     for number in range(given.rounds):
         for engine in found:
             measure = steps_alone if engine == ALONE else functools.partial(steps_per_sec, engine)
-            found[engine].append(measure(given.workload, given.secs))
+            try:
+                found[engine].append(measure(given.workload, given.secs))
+            except ContenderError as error:
+                sys.exit(f"{engine}: {error}")
             print(f"round {number + 1}  {engine:8}  {found[engine][-1]:.0f} steps/s", flush=True)
     median = {engine: statistics.median(rates) for engine, rates in found.items()}
     print(f"{given.workload}: {median['ps_train'] / median['stock']:.2f} times the steps per second of stock")

@@ -81,13 +81,9 @@ def run(options: argparse.Namespace) -> int:
     for number in range(options.repeats):
         for case in cases:
             for engine in (*engines[number % len(engines) :], *engines[: number % len(engines)]):
-                try:
-                    measured = observe(case, engine, options.observe_secs)
-                    if engine in options.job_of.split(","):
-                        measured |= whole_job(case, engine)
-                except ContenderError as error:
-                    print(f"{case} {engine}: {error}", file=sys.stderr, flush=True)
-                    continue
+                measured = observe(case, engine, options.observe_secs)
+                if engine in options.job_of.split(","):
+                    measured |= whole_job(case, engine)
                 runs.setdefault(str(case), {}).setdefault(engine, []).append(measured)
                 shown = ", ".join(f"{name} {short(value)}" for name, value in measured.items())
                 print(f"{case} {engine}: {shown}", flush=True)
@@ -121,13 +117,14 @@ def observe(case: Case, engine: str, secs: float) -> dict[str, float]:
       early_steps_per_sec: of the first half of the time after the first step.
       steps_per_sec: of the second half.
     """
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         began = time.monotonic()
         for program in programs(case, engine, _ENDLESS):
             speaker = processes.start(program)
         first = speaker.wait_for(lambda line: "first step" in line.text, _START_SECS).time
         cpu = sum(processes.cpu_secs().values())
         early, late = _rates(speaker, first, secs)
+        processes.check()
         pids = processes.pids()
         chief, ps = (max(map(peak_bytes_of, pids[group]), default=0) / 2**20 for group in ("workers", "ps"))
     return {
@@ -147,7 +144,7 @@ def _rates(speaker: Running, first: float, secs: float) -> tuple[float, float]:
         seen += [(line.time, step_of(line)) for line in speaker.take() if step_of(line) >= 0]
         time.sleep(0.1)
     if not speaker.alive:
-        raise ContenderError("ended while it was observed; its last lines:\n  " + "\n  ".join(speaker.last))
+        raise ContenderError(speaker.story())
     begin, middle, end = seen[0], max(one for one in seen if one[0] <= first + secs / 2), seen[-1]
     return _rate(begin, middle), _rate(middle, end)
 
@@ -164,7 +161,9 @@ def whole_job(case: Case, engine: str) -> dict[str, float]:
         started = [processes.start(program) for program in programs(case, engine, JOB_STEPS)]
         deadline = began + _START_SECS
         while any(process.alive for process in started) and time.monotonic() < deadline:
+            processes.check()
             time.sleep(0.05)
+        processes.check()
         if any(process.alive for process in started):
             raise ContenderError(f"{case} {engine} has not ended within {_START_SECS:g}s")
         wall = time.monotonic() - began

@@ -8,12 +8,24 @@ import pathlib
 import platform
 import re
 import subprocess
+import sys
 
+from benchmarks.errors import ContenderError, UsageError
 from ps_train.base.process_stats import INSTRUCTIONS, instructions
 
 
 def machine(torch_python: str = "") -> dict[str, str | int]:
-    """`torch_python`: the interpreter whose PyTorch is measured, too."""
+    """Returns the description.
+
+    Args:
+      torch_python: the interpreter whose PyTorch is measured, too.
+
+    Raises:
+      UsageError: another interpreter than this one was named, and has no PyTorch.
+    """
+    has_pytorch = pytorch(torch_python) if torch_python else ""
+    if torch_python and torch_python != sys.executable and not has_pytorch:
+        raise UsageError(f"--torch_python={torch_python} is not valid: it cannot import torch.")
     return {
         "cpu": _cpu_model(),
         "instructions": ", ".join(instructions()),
@@ -22,7 +34,8 @@ def machine(torch_python: str = "") -> dict[str, str | int]:
         "kernel": platform.release().split("-")[0],
         "python": platform.python_version(),
         "tensorflow": importlib.metadata.version("tensorflow"),
-        "pytorch": pytorch(torch_python) if torch_python else "",
+        "pytorch": has_pytorch,
+        "torchrec": torchrec(torch_python) if has_pytorch else "",
     }
 
 
@@ -33,20 +46,40 @@ def text(of: dict[str, str | int]) -> str:
     )
     if "instructions" in of:  # an older record is without
         found += f", {of['instructions'] or 'none of ' + ', '.join(INSTRUCTIONS)}"
-    return f"{found}, {of['pytorch']}" if of.get("pytorch") else found
+    return ", ".join([found, *(str(of[name]) for name in ("pytorch", "torchrec") if of.get(name))])
 
 
 def pytorch(python: str) -> str:
-    """The PyTorch of that interpreter and whether it multiplies by MKL, without which it is several times slower; ""
-    where there is none, or no TensorFlow, which the workloads import."""
+    """Returns the PyTorch of that interpreter and whether it multiplies by MKL, without which it is several times
+    slower; "" where there is none.
+
+    Raises:
+      ContenderError: its import ends in another way than with an ImportError.
+    """
     has_mkl = "'with' if torch.backends.mkl.is_available() else 'without'"
-    program = "import torch, importlib.util as util; assert util.find_spec('tensorflow'); "
-    program += f"print('PyTorch', torch.__version__, {has_mkl}, 'MKL')"
+    return _said_by(python, f"import torch; print('PyTorch', torch.__version__, {has_mkl}, 'MKL')")
+
+
+def torchrec(python: str) -> str:
+    """Returns the TorchRec of that interpreter and the FBGEMM that it computes with; "" where there is none."""
+    return _said_by(
+        python,
+        "from importlib.metadata import distributions; "
+        "found = {one.name.lower().replace('_', '-'): one.version for one in distributions()}; "
+        "rec, fbgemm = found.get('torchrec'), found.get('fbgemm-gpu-cpu') or found.get('fbgemm-gpu'); "
+        "print(f'TorchRec {rec} with FBGEMM {fbgemm}' if rec else '')",
+    )
+
+
+def _said_by(python: str, program: str) -> str:
     try:
         asked = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    lines = asked.stderr.strip().splitlines() or [""]
+    if asked.returncode and not lines[-1].startswith(("ImportError", "ModuleNotFoundError")):
+        raise ContenderError(f"{python} cannot import torch: exit code {asked.returncode}; its last line: {lines[-1]}")
+    return "" if asked.returncode else asked.stdout.strip()
 
 
 def load_average() -> float:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.contenders import Contender, Place, Setting, contender_of
-from benchmarks.errors import ContenderError, SkippedError
+from benchmarks.contenders import Contender, Place, Setting, contender_of, reason_to_skip
+from benchmarks.errors import SkippedError
 from benchmarks.namespaces import Network
 from benchmarks.run import measure
 from benchmarks.slow import DELAY_MS, MBIT, SHAPE
@@ -36,53 +36,58 @@ def run(options: argparse.Namespace) -> int:
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "settle_secs", "num_workers")},
         "networks": {},
     }
-    layouts = _layouts(options.num_workers, bool(record["machine"]["pytorch"]))
+    layouts = _layouts(options.num_workers)
+    runs_of: dict[str, list[str]] = {}
+    for name in options.workloads:
+        reasons = {
+            layout: reason_to_skip(contender, workload_class(name), record["machine"])
+            for layout, (contender, _) in layouts.items()
+        }
+        runs_of[name] = [layout for layout, reason in reasons.items() if not reason]
+        for layout in reasons.keys() - runs_of[name]:
+            print(f"{layout} is skipped on {name}: {reasons[layout]}")
     workers = options.num_workers
     tasks = [*(f"ps:{index}" for index in range(workers)), *(f"worker:{index}" for index in range(workers))]
-    if not record["machine"]["pytorch"]:
-        print(f"{_DDP} is skipped: PyTorch is not installed for --torch_python={options.torch_python}")
-    record["networks"][LOOPBACK] = _measured(options, layouts, {}, dict)
+    record["networks"][LOOPBACK] = _measured(options, layouts, runs_of, {}, dict)
     with contextlib.suppress(SkippedError), Network(tasks, DELAY_MS, MBIT) as network:
-        record["networks"][SHAPE] = _measured(options, layouts, network.places, network.counts)
+        record["networks"][SHAPE] = _measured(options, layouts, runs_of, network.places, network.counts)
     text = _report(record)
     results.store("on_workers", record, text, "", options.results)
     print(text)
     return 0
 
 
-def _layouts(num_workers: int, has_pytorch: bool) -> dict[str, tuple[Contender, int]]:
+def _layouts(num_workers: int) -> dict[str, tuple[Contender, int]]:
     """Returns name to contender and number of ps."""
     ours = contender_of("ours-sync")
-    found = {
+    return {
         "1 ps": (ours, 1),
         f"{num_workers} ps": (ours, num_workers),
         _ON_WORKERS: (contender_of("on-workers-sync"), 1),
+        _DDP: (contender_of("ddp"), 0),
     }
-    return found | ({_DDP: (contender_of("ddp"), 0)} if has_pytorch else {})
 
 
 def _measured(
     options: argparse.Namespace,
     layouts: dict[str, tuple[Contender, int]],
+    runs_of: dict[str, list[str]],
     places: dict[str, Place],
     counters: Callable[[], dict[str, float]],
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Returns workload to layout to its runs."""
+    """Returns workload to layout to its runs; `runs_of` has the layouts of each workload."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
-        name: {one: [] for one in layouts} for name in options.workloads
+        name: {layout: [] for layout in names} for name, names in runs_of.items()
     }
     for _ in range(options.repeats):
         for name, runs in found.items():
-            for layout, (contender, num_ps) in layouts.items():
+            for layout in runs:
+                contender, num_ps = layouts[layout]
                 # Ours prepares calls of several steps after some thousand of them, where steps are short.
                 settle_secs = options.settle_secs if name != "large" else 0.0
                 setting = Setting(name, 0, num_ps, options.num_workers, places, options.torch_python)
-                try:
-                    runs[layout].append(
-                        dataclasses.asdict(measure(contender, setting, options.secs, counters, settle_secs))
-                    )
-                except ContenderError as error:
-                    print(f"{name}, {layout}: {error}")
+                measured = measure(contender, setting, options.secs, counters, settle_secs)
+                runs[layout].append(dataclasses.asdict(measured))
     return found
 
 

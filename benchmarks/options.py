@@ -73,6 +73,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if getattr(options, name) < low:
             raise UsageError(f"--{name}={getattr(options, name)} is not valid: use at least {low}.")
     _check_workers(options.workers)
+    if os.sep in options.torch_python:  # programs run in directories of their own
+        options.torch_python = os.path.abspath(options.torch_python)
     if not options.secs > 0:
         raise UsageError(f"--secs={options.secs:g} is not valid: use a number above 0.")
     return options
@@ -152,6 +154,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--torch_python",
         default=os.environ.get(TORCH_VARIABLE, sys.executable),
-        help=f"a python that has PyTorch, for ddp [${TORCH_VARIABLE}, or this one]",
+        help=f"a python that has PyTorch, for ddp and torchrec [${TORCH_VARIABLE}, or this one]",
     )
     return parser

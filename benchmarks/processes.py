@@ -5,12 +5,13 @@
         chief.wait_for(lambda line: "first step" in line, within_secs=60)
         processes.cpu_secs()                    # {"ps": 1.2, "workers": 5.4}
 
-Knows nothing of contenders.
+Whoever waits for one of them is told by a ContenderError when any of them has failed.  Knows nothing of contenders.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -25,7 +26,10 @@ from tests.support.machine.proc import command_of, descendants, name_of, stat_of
 
 ROOT = pathlib.Path(__file__).parents[1]
 _TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _END_SECS = 10.0
+_SAMPLE_SECS = 0.5
+_LAST_LINES = 6
 _LEFT_OUT = ("TF_CONFIG", "TF_GRPC_REUSE_PORT", "PYTHONPATH")
 
 
@@ -49,8 +53,10 @@ class Line:
 class Running:
     """A started program and the lines that it has printed."""
 
-    def __init__(self, program: Program, directory: pathlib.Path) -> None:
+    def __init__(self, program: Program, directory: pathlib.Path, check: Callable[[], None]) -> None:
+        """`check` raises ContenderError when one of the programs that belong together has failed."""
         self.program = program
+        self._check = check
         environment = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
         environment |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
         self.started = time.monotonic()
@@ -93,20 +99,46 @@ class Running:
         return taken
 
     def wait_for(self, wanted: Callable[[Line], bool], within_secs: float) -> Line:
-        """The next line that is wanted; lines before it are gone.  Raises ContenderError at the deadline."""
+        """The next line that is wanted; lines before it are gone.
+
+        Raises:
+          ContenderError: this program or another one of the run has failed, or the time is over.
+        """
         deadline = time.monotonic() + within_secs
         while True:
-            with self._arrived:
-                while not self._lines and time.monotonic() < deadline and self._reader.is_alive():
-                    self._arrived.wait(0.1)
-                line = self._lines.popleft() if self._lines else None
-            if line is not None:
+            is_over = not self.alive or time.monotonic() >= deadline
+            for line in iter(self._next, None):
                 if wanted(line):
                     return line
-                continue
-            how = "said nothing of it in time" if self._reader.is_alive() else "ended"
-            shown = "\n  ".join(self.last)
-            raise ContenderError(f"{self.program.name} {how}; its last lines:\n  {shown}")
+            self._check()
+            if is_over:
+                raise ContenderError(self.story())
+            with self._arrived:
+                if not self._lines:
+                    self._arrived.wait(0.1)
+
+    def _next(self) -> Line | None:
+        with self._arrived:
+            return self._lines.popleft() if self._lines else None
+
+    def exit_code(self) -> int | None:
+        """Returns its exit code, or minus the number of the signal that ended it; None: it has not ended."""
+        return self._process.poll()
+
+    def story(self) -> str:
+        """Returns in one line how it ended, if it did, and what it printed last."""
+        if not self.alive:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_SECS)  # its output ends a moment before it
+        code = self.exit_code()
+        if code is None:
+            how = "did not say in time what it should"
+        else:
+            self._reader.join(1.0)
+            how = f"ended with exit code {code}" + (f" ({signal.strsignal(-code)})" if code < 0 else "")
+        with self._arrived:
+            lines = [line.strip() for line in self.last if line.strip()]
+        return f"{self.program.name} {how}; its last lines: {' | '.join(lines[-_LAST_LINES:]) or 'none'}"
 
     def end(self) -> None:
         """Kills it and all its descendants."""
@@ -124,10 +156,15 @@ class Running:
 
 
 class Processes:
-    """All processes of one run; ends those that are left."""
+    """All processes of one run; ends those that are left.
 
-    def __init__(self, directory: pathlib.Path) -> None:
-        self._directory = directory
+    Args:
+      directory: in which they run.
+      endless: none of them ends by itself: one that has ended has failed, whatever its exit code.
+    """
+
+    def __init__(self, directory: pathlib.Path, endless: bool = False) -> None:
+        self._directory, self._endless = directory, endless
         self.running: list[Running] = []
 
     def __enter__(self) -> Processes:
@@ -141,8 +178,15 @@ class Processes:
             process.end()
 
     def start(self, program: Program) -> Running:
-        self.running.append(Running(program, self._directory))
+        self.running.append(Running(program, self._directory, self.check))
         return self.running[-1]
+
+    def check(self) -> None:
+        """Raises ContenderError when one of them has failed."""
+        codes = [(process, process.exit_code()) for process in self.running]
+        failed = [process for process, code in codes if code is not None and (code or self._endless)]
+        if failed:
+            raise ContenderError("; ".join(process.story() for process in failed))
 
     def pids(self) -> dict[str, list[int]]:
         """All living ones and their descendants: those of job ps, and all others, which are "workers"."""
@@ -161,6 +205,41 @@ class Processes:
         """The largest resident size that the ps, all together, have had."""
         return sum(map(peak_bytes_of, self.pids()["ps"]))
 
+    def resident_bytes(self) -> int:
+        """The resident size of all living ones and their descendants now; pages that several share count in each."""
+        parents = {int(path.name): stat_of(int(path.name)) for path in pathlib.Path("/proc").glob("[0-9]*")}
+        found = {process.pid for process in self.running}
+        more = found
+        while more := {pid for pid, fields in parents.items() if fields and int(fields[1]) in more} - found:
+            found |= more
+        return sum(map(_resident_bytes_of, found))
+
+
+class PeakMemory:
+    """Looks again and again at the resident size of a run's processes, and keeps the largest.
+
+    with PeakMemory(processes) as memory:
+        ...
+    memory.resident_bytes
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self.resident_bytes = 0
+        self._processes, self._over = processes, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_SAMPLE_SECS):
+            self.resident_bytes = max(self.resident_bytes, self._processes.resident_bytes())
+
 
 def cpu_secs_of(pid: int) -> float:
     fields = stat_of(pid)
@@ -174,3 +253,10 @@ def peak_bytes_of(pid: int) -> int:
         return 0
     found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(found[0]) * 1024 if found else 0
+
+
+def _resident_bytes_of(pid: int) -> int:
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 def measure(network: Network, has_racks: bool, secs: float) -> dict[str, float]:
     """Returns the steps per second, and the bytes over the core of each step."""
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         for program in _programs(network, has_racks, pathlib.Path(directory)):
             chief = processes.start(program)
         first = chief.wait_for(lambda line: step_of(line) > 0, _START_SECS)

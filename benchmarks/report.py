@@ -12,12 +12,14 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.calibration import Calibration, overhead_secs
+from benchmarks.contenders import OF_PYTORCH
 from benchmarks.plot import bars
 from benchmarks.summary import Spread, best_of, disagreeing, ratio_of_medians, spread_of
 from benchmarks.table import markdown
 from benchmarks.targets import SINGLE, judge
 
-_HEAD = ["contender", "examples/s", "x classic", "CPU s/1000 ex., ps", "workers", "ps memory MB", "test loss"]
+_HEAD = ["contender", "examples/s", "x classic", "CPU s/1000 ex., ps", "workers", "ps memory MB"]
+_HEAD += ["memory of all MB", "x classic", "test loss"]
 
 
 def markdown_of(record: dict[str, Any], judged: bool = True) -> str:
@@ -75,8 +77,12 @@ def _disagreeing(workload: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _reference(name: str, workload: dict[str, Any]) -> list[float]:
-    classic = "classic-sync" if workload["updates"][name] == "sync" else "classic-async"
-    return comparable_rates(workload).get(classic, [])
+    return comparable_rates(workload).get(_classic(name, workload), [])
+
+
+def _classic(name: str, workload: dict[str, Any]) -> str:
+    """Returns the classic recipe with which a contender is compared."""
+    return "classic-sync" if workload["updates"][name] == "sync" else "classic-async"
 
 
 def _table(workload: dict[str, Any]) -> str:
@@ -87,7 +93,7 @@ def _row(name: str, runs: list[dict[str, Any]], workload: dict[str, Any]) -> lis
     loss = workload["losses"].get(name)
     shown_loss = "-" if loss is None else f"{loss:.3f}"
     if not runs:
-        return [name, "failed", "-", "-", "-", "-", shown_loss]
+        return [name, "failed", *["-"] * (len(_HEAD) - 3), shown_loss]
     ratio = ratio_of_medians(comparable_rates(workload).get(name, []), _reference(name, workload))
     peak = spread_of([run["ps_peak_bytes"] / 1e6 for run in runs]).median
     return [
@@ -96,8 +102,19 @@ def _row(name: str, runs: list[dict[str, Any]], workload: dict[str, Any]) -> lis
         "-" if ratio is None else f"{ratio:.2f}",
         *(f"{spread_of([run['cpu_secs'][group] for run in runs]).median:.4f}" for group in ("ps", "workers")),
         f"{peak:.0f}",
+        *_memory(name, workload),
         shown_loss,
     ]
+
+
+def _memory(name: str, workload: dict[str, Any]) -> list[str]:
+    """The memory of all processes, and its ratio to the classic recipe's; an older record is without."""
+    found, reference = (
+        [run["resident_bytes"] / 1e6 for run in workload["runs"].get(one, []) if "resident_bytes" in run]
+        for one in (name, _classic(name, workload))
+    )
+    ratio = ratio_of_medians(found, reference)
+    return [f"{spread_of(found).median:.0f}" if found else "-", "-" if ratio is None else f"{ratio:.2f}"]
 
 
 def _remarks(workload: dict[str, Any]) -> list[str]:
@@ -115,6 +132,12 @@ def _remarks(workload: dict[str, Any]) -> list[str]:
     single = best_of(comparable_rates(workload), SINGLE)
     if single:
         lines.append(f"Best single process: {single}.")
+    fit = comparable_rates(workload)
+    for peer in (name for name in fit if name.partition(":")[0] in OF_PYTORCH):
+        others = [name for name in fit if name != peer and workload["updates"][name] == "sync"]
+        ratios = [f"{name} {ratio_of_medians(fit[name], fit[peer]):.2f}" for name in others]
+        if ratios:
+            lines.append(f"Examples/s, relative to {peer}: {', '.join(ratios)}.")
     lines += [f"FAILED: {name}: {_in_short(text)}" for name, text in workload["failures"].items()]
     lines += [f"Skipped: {name}: {reason}" for name, reason in workload["skipped"].items()]
     return [part for line in lines for part in ("", line)]

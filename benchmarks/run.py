@@ -7,16 +7,17 @@ loss = check_loss(contender, Setting("small", max_steps=400))
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import pathlib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.contenders import Contender, Setting
 from benchmarks.errors import ContenderError
-from benchmarks.processes import Line, Processes, Running
+from benchmarks.processes import Line, PeakMemory, Processes, Running
 from benchmarks.workloads import workload_class
 from benchmarks.workloads.base import Workload
 
@@ -36,6 +37,7 @@ class Measured:
       examples_per_sec: of all workers.
       cpu_secs: "ps" and "workers" to CPU seconds per 1000 examples.
       ps_peak_bytes: resident memory, 0 where there is no ps.
+      resident_bytes: the largest sum of the resident memory of all processes.
       counted: what the counters of `measure` have grown by for each batch.
     """
 
@@ -43,6 +45,7 @@ class Measured:
     examples_per_sec: float
     cpu_secs: dict[str, float]
     ps_peak_bytes: int
+    resident_bytes: int
     counted: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
@@ -85,9 +88,7 @@ def measure(
     `settle_secs` are the least seconds after the warm-up that are left out.
     """
     workload = workload_class(setting.workload)
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
-        for program in contender.programs(setting):
-            processes.start(program)
+    with _run_of(contender, setting, endless=True) as processes, PeakMemory(processes) as memory:
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
             jobs = [pool.submit(_window, processes, one, secs, workload, counters, settle_secs) for one in speakers]
@@ -96,14 +97,27 @@ def measure(
             except BaseException:
                 processes.end()  # first, since the pool waits for those who listen to them
                 raise
+        processes.check()
         peak = processes.ps_peak_bytes()
     steps_per_sec = sum(window.rate() for window in windows)
     examples_per_sec = steps_per_sec * workload.batch_size * contender.batches_per_step(setting.num_workers)
     if not steps_per_sec > 0:
-        raise ContenderError(f"{contender.name} made no step in its steady part")
+        raise ContenderError(f"{contender.name} on {setting.workload} made no step in its steady part")
     cpu = {group: 1000 * windows[0].cpu_rate(group) / examples_per_sec for group in ("ps", "workers")}
     counted = windows[0].counted(contender.batches_per_step(setting.num_workers))
-    return Measured(steps_per_sec, examples_per_sec, cpu, peak, counted)
+    return Measured(steps_per_sec, examples_per_sec, cpu, peak, memory.resident_bytes, counted)
+
+
+@contextlib.contextmanager
+def _run_of(contender: Contender, setting: Setting, endless: bool = False) -> Iterator[Processes]:
+    """Starts the contender's programs; what fails in them is told with the contender's name."""
+    try:
+        with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless) as processes:
+            for program in contender.programs(setting):
+                processes.start(program)
+            yield processes
+    except ContenderError as error:
+        raise ContenderError(f"{contender.name} on {setting.workload}: {error}") from None
 
 
 def _window(
@@ -133,9 +147,7 @@ def _is_step(line: Line) -> bool:
 
 def check_loss(contender: Contender, setting: Setting, within_secs: float = 300.0) -> float:
     """The loss on the test split after exactly `setting.max_steps` global steps."""
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
-        for program in contender.programs(setting):
-            processes.start(program)
+    with _run_of(contender, setting) as processes:
         line = processes.running[-1].wait_for(lambda line: _TEST_LOSS.match(line.text) is not None, within_secs)
     found = _TEST_LOSS.match(line.text)
     assert found is not None
@@ -146,9 +158,7 @@ def time_to_first_steps(contender: Contender, setting: Setting) -> float:
     """Seconds from launch until every worker has made its first step."""
     began = time.monotonic()
     last = began
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
-        for program in contender.programs(setting):
-            processes.start(program)
+    with _run_of(contender, setting, endless=True) as processes:
         speakers = [one for one in processes.running if "--job_name=ps" not in one.program.command]
         for speaker in speakers:
             for _ in range(setting.num_workers // len(speakers)):  # the launcher passes on what all of them say

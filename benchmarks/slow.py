@@ -10,8 +10,7 @@ import dataclasses
 from typing import Any
 
 from benchmarks import machine, report, results
-from benchmarks.contenders import Setting, contender_of, contenders_of, torch_python_for
-from benchmarks.errors import ContenderError
+from benchmarks.contenders import Setting, contender_of, contenders_of, reason_to_skip, torch_python_for
 from benchmarks.namespaces import Network, check_possible
 from benchmarks.run import measure
 from benchmarks.summary import spread_of
@@ -36,13 +35,14 @@ def run(options: argparse.Namespace) -> int:
     }
     for name in options.workloads:
         workload = workload_class(name)
+        reasons = {one.name: reason_to_skip(one, workload, record["machine"]) for one in contenders}
         record["workloads"][name] = {
             "about": f"{workload.about}; {SHAPE}",
             "updates": {one.name: one.update for one in contenders},
-            "runs": {one.name: [] for one in contenders},
+            "runs": {name: [] for name, reason in reasons.items() if not reason},
             "losses": {},
             "failures": {},
-            "skipped": {},
+            "skipped": {name: reason for name, reason in reasons.items() if reason},
             "check_steps": 0,
             "tolerance": 0.0,
             "compute_secs": _compute_secs(name, options.secs),
@@ -52,14 +52,10 @@ def run(options: argparse.Namespace) -> int:
     with Network(tasks, DELAY_MS, MBIT) as network:
         for _ in range(options.repeats):
             for name, found in record["workloads"].items():
-                for contender in contenders:
+                for contender in (one for one in contenders if one.name in found["runs"]):
                     setting = Setting(name, 0, options.num_ps, options.num_workers, network.places)
                     setting = dataclasses.replace(setting, torch_python=options.torch_python)
-                    try:
-                        measured = measure(contender, setting, options.secs, network.counts)
-                    except ContenderError as error:
-                        found["failures"][contender.name] = str(error)
-                        continue
+                    measured = measure(contender, setting, options.secs, network.counts)
                     found["runs"][contender.name].append(dataclasses.asdict(measured))
     text = report.markdown_of(record, judged=False) + _bounds(record)
     results.store("slow", record, text, report.plot_of(record), options.results)

@@ -44,7 +44,7 @@ def _rates(name: str, options: argparse.Namespace) -> dict[str, list[float]]:
     model = workload_class(name)
     flags = [f"--model={model.__module__}:{model.__name__}", f"--num_ps={options.num_ps}", "--log_secs=0.25"]
     flags += [f"--num_workers={options.num_workers}", f"--batch_size={model.batch_size}", "--max_steps=1000000000"]
-    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
+    with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless=True) as processes:
         command = [sys.executable, "-m", "ps_train", *flags, f"--model_dir={directory}/model"]
         job = processes.start(Program("job", command))
         address = job.wait_for(lambda line: line.text.startswith(_STATUS), START_SECS).text.removeprefix(_STATUS)

@@ -13,8 +13,7 @@ import tempfile
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.contenders import Contender, Setting, contenders_of, torch_python_for
-from benchmarks.errors import ContenderError
+from benchmarks.contenders import Contender, Setting, contenders_of, reason_to_skip, torch_python_for
 from benchmarks.namespaces import Loopback
 from benchmarks.processes import Processes
 from benchmarks.run import START_SECS, settle, step_of
@@ -34,11 +33,11 @@ def run(options: argparse.Namespace) -> int:
     for name in options.workloads:
         record["workloads"][name] = {}
         for contender in contenders:
+            if reason := reason_to_skip(contender, workload_class(name), here):
+                print(f"{contender.name} is skipped on {name}: {reason}")
+                continue
             setting = Setting(name, 0, options.num_ps, options.num_workers, torch_python=options.torch_python)
-            try:
-                record["workloads"][name][contender.name] = _counted(contender, setting, options.secs)
-            except ContenderError as error:
-                print(f"{name} {contender.name} failed: {error}")
+            record["workloads"][name][contender.name] = _counted(contender, setting, options.secs)
     text = _report(record, options.num_ps)
     results.store("wire", record, text, "", options.results)
     print(text)
@@ -59,7 +58,7 @@ def bytes_per_batch(contender: Contender, setting: Setting, secs: float) -> floa
     with (
         tempfile.TemporaryDirectory() as directory,
         Loopback() as alone,
-        Processes(pathlib.Path(directory)) as processes,
+        Processes(pathlib.Path(directory), endless=True) as processes,
     ):
         for program in contender.programs(setting):
             processes.start(dataclasses.replace(program, command=[*alone.prefix, *program.command]))

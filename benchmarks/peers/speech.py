@@ -24,6 +24,7 @@ def parse(description: str) -> argparse.Namespace:
     parser.add_argument("--ps_hosts", default="", help="comma-separated host:port list")
     parser.add_argument("--worker_hosts", default="", help="comma-separated host:port list")
     parser.add_argument("--max_steps", type=int, default=1 << 30, help="global steps; then the test loss is printed")
+    parser.add_argument("--handover", default="", help="file of the workload, for programs without TensorFlow")
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="of one process; 0 leaves it to the framework")
     parser.add_argument("--steps_per_closure", type=int, default=1, help="ParameterServerStrategy only")

@@ -5,17 +5,18 @@
         batch_size = 64
         ...
 
-TensorFlow is imported when a graph is built and not before, because PyTorch's contender reads the same files.
+Programs without TensorFlow cannot import these files: they get the data and the `network` in a file of
+`peers/handover.py`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.peers.handover import Network
 from ps_train import Arrays, Model
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Workload(Model):
       warmup_steps: global steps that are left out of a measurement.
       settle_secs: seconds after them that are left out too: caches fill, bursts grow to their length, and calls of
         several steps are prepared.
+      network: the same model as data, for programs without TensorFlow; None: they cannot train it.
     """
 
     about: str
@@ -51,6 +53,7 @@ class Workload(Model):
     inputs: int
     classes: int = 10
     train_examples: int = 16_384
+    network: Network | None = None
 
     def data(self, split: str, data_dir: str) -> Arrays:
         """The same numbers for everybody; what can be learned is which prototype an example was made of."""
@@ -70,10 +73,6 @@ class Workload(Model):
         """`forward` for the other TensorFlow contenders: of plain variables."""
         return self.forward(features, training)
 
-    def torch_module(self) -> Any:
-        """The same model for PyTorch, or None: then it has no DDP contender."""
-        return None
-
 
 def prototypes(inputs: int, classes: int, train_examples: int, split: str) -> Arrays:
     """Noisy copies of one random vector for each class: features float32 [n, inputs], labels int64 [n].
@@ -88,14 +87,3 @@ def prototypes(inputs: int, classes: int, train_examples: int, split: str) -> Ar
     noisy = generator.random(count) < 0.2
     labels = np.where(noisy, generator.integers(0, classes, count), labels)
     return Arrays(features, labels.astype(np.int64))
-
-
-def torch_perceptron(inputs: int, hidden: Sequence[int], classes: int) -> Any:
-    """`ps_train.models.layers.perceptron` for PyTorch."""
-    from torch import nn
-
-    sizes = (inputs, *hidden)
-    layers: list[nn.Module] = []
-    for before, after in itertools.pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))

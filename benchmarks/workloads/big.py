@@ -18,6 +18,7 @@ ROWS = 20_000_000
 
 class Big(Lookup):
     about = "26 fields that share 20 M rows of 16, MLP 416-256-128-1, Adagrad, batch 1024"
+    network = None
 
     def __init__(self, rows: int = ROWS) -> None:
         self.rows = rows

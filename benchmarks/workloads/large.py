@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from benchmarks.peers.handover import Layer, Network, residuals
 from benchmarks.workloads.base import Workload
-from benchmarks.workloads.residual import residual_layers, torch_residual_layers
+from benchmarks.workloads.residual import residual_layers
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -22,15 +23,12 @@ class Large(Workload):
     check_steps = 100
     warmup_steps = 10
     inputs = 784
+    network = Network(
+        (Layer("dense", 784, _WIDTH), *residuals(_WIDTH, _LAYERS), Layer("dense", _WIDTH, Workload.classes))
+    )
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
         from ps_train.models.layers import dense
 
         wide = dense(features, _WIDTH, "first")
         return dense(residual_layers(wide, _WIDTH, _LAYERS), self.classes, "logits")
-
-    def torch_module(self) -> Any:
-        from torch import nn
-
-        layers = torch_residual_layers(_WIDTH, _LAYERS)
-        return nn.Sequential(nn.Linear(self.inputs, _WIDTH), *layers, nn.Linear(_WIDTH, self.classes))

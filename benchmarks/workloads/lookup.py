@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.peers.handover import Network, perceptron
 from benchmarks.workloads.base import TEST_EXAMPLES, Workload
 from ps_train import Arrays
 
@@ -28,6 +29,7 @@ class Lookup(Workload):
     tolerance = 0.03
     inputs = FIELDS
     train_examples = 131_072
+    network: Network | None = Network(perceptron(FIELDS * DIMENSION, _HIDDEN, 1), (ROWS,) * FIELDS, DIMENSION)
 
     def data(self, split: str, data_dir: str) -> Arrays:
         """Ids int64 [n, 26]; clicks depend on the effects of the frequent ones."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class Rows(Lookup):
     about = "lookup with one table for all fields, of --model_arg=rows=N rows, of which the same are looked up"
     check_steps = 200
+    network = None
 
     def __init__(self, rows: int = 50_000) -> None:
         self.rows = rows

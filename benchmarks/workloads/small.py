@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.workloads.base import Workload, torch_perceptron
+from benchmarks.peers.handover import Network, perceptron
+from benchmarks.workloads.base import Workload
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -20,11 +21,9 @@ class Small(Workload):
     parameters = 242_762
     check_steps = 150
     inputs = 784
+    network = Network(perceptron(784, _HIDDEN, Workload.classes))
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
         from ps_train.models.layers import perceptron
 
         return perceptron(features, _HIDDEN, self.classes)
-
-    def torch_module(self) -> Any:
-        return torch_perceptron(self.inputs, _HIDDEN, self.classes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from benchmarks.peers.handover import Network, perceptron
 from benchmarks.workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -21,13 +22,9 @@ class Tiny(Workload):
     inputs = 8
     classes = 3
     train_examples = 1024
+    network = Network(perceptron(8, (), 3))
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
         from ps_train.models.layers import dense
 
         return dense(features, self.classes, "softmax")
-
-    def torch_module(self) -> Any:
-        from torch import nn
-
-        return nn.Linear(self.inputs, self.classes)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from benchmarks.peers.handover import Layer, Network, residuals
 from benchmarks.workloads.base import Workload
-from benchmarks.workloads.residual import residual_layers, torch_residual_layers
+from benchmarks.workloads.residual import residual_layers
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -22,13 +23,9 @@ class Wide(Workload):
     settle_secs = 60.0  # ours prepares calls of several steps after some thousand steps
     check_steps = 200
     inputs = _WIDTH
+    network = Network((*residuals(_WIDTH, _LAYERS), Layer("dense", _WIDTH, Workload.classes)))
 
     def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
         from ps_train.models.layers import dense
 
         return dense(residual_layers(features, _WIDTH, _LAYERS), self.classes, "logits")
-
-    def torch_module(self) -> Any:
-        from torch import nn
-
-        return nn.Sequential(*torch_residual_layers(_WIDTH, _LAYERS), nn.Linear(_WIDTH, self.classes))

@@ -195,6 +195,18 @@ class InProcessCluster:
 
         in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
 
+    def rounds(self, lengths: Sequence[int], workers: Sequence[int] | None = None) -> None:
+        """Workers make rounds of so many local steps, all at the same time; every worker without `workers`."""
+
+        def work(index: int) -> None:
+            session, step = self.sessions[index], self.steps[index]
+            for length in lengths:
+                if length > 1:
+                    session.run(step.local_steps(length - 1))
+                session.run(step.steps_per_call(1))
+
+        in_parallel([lambda index=index: work(index) for index in workers or range(len(self.steps))])
+
     def dismiss(self, index: int, by: int = 0) -> None:
         """Nobody waits for that worker any more."""
         for removal in self.steps[by].ops.removals:
