@@ -175,7 +175,6 @@ REFUSALS: Sequence[Refusal] = (
     _with_local_steps("rack", "a rack's workers meet in every step"),
     _with_local_steps("rack_file", "a rack's workers meet in every step"),
     _with_local_steps("batch_size", "its size is told with each pull", lambda job: job.batch_sizes.is_range),
-    _with_local_steps("sharding", "the ps note one batch of a push, use sharding=static", lambda job: job.is_dynamic),
     Refusal(
         "{local} is not possible with tables ({tables}): their rows travel in every step; leave it out.",
         lambda job: job.has_local_steps,

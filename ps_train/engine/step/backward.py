@@ -76,6 +76,8 @@ class Computed:
       updates: operations that the push waits for: those that the model has added to UPDATE_OPS, in all towers.
       judged: the loss that --on_nan judges.
       skipped: bool scalars; the push is one of zeros where any of them is true.
+      progress: int64 [batches, 3], the places of the batches in their shards; empty without dynamic sharding.
+      sums: float32 [sums], what the batches add to the values that all workers add up; empty without them.
     """
 
     loss: tf.Tensor
@@ -88,6 +90,8 @@ class Computed:
     updates: list[tf.Operation]
     judged: tf.Tensor
     skipped: Sequence[tf.Tensor] = ()
+    progress: Sequence[tf.Tensor] = ()
+    sums: Sequence[tf.Tensor] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +168,8 @@ def mean_gradients(
     # The loss of a skipped batch may be infinite, and is not pushed.
     judged = tf.where(tf.reduce_any(tf.stack(skipped)), tf.zeros_like(loss), loss) if skipped else loss
     state = devices[0].state.values()
-    return Computed(loss, gradients, masks, rows, used, examples, state, updates, judged, skipped)
+    progress = [] if batches.progress is None else [batches.progress[tf.newaxis]]
+    return Computed(loss, gradients, masks, rows, used, examples, state, updates, judged, skipped, progress)
 
 
 def _tower(device: str, inputs: PulledInputs, given: Mapping[str, tf.Tensor]) -> _Tower:

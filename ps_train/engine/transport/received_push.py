@@ -40,8 +40,8 @@ class ReceivedPush:
       vectors: one vector for each parcel; as they travel until `on_ps`.
       decode: function of the vectors as they travel; returns one for each parcel.
       rows: gradients of the rows of tables on this ps; empty without tables.
-      progress: int64 [3], the batch's place in its shard (`data/shards/shard_batches.py`); empty without dynamic
-        sharding.
+      progress: int64 [batches, 3], the places of batches in their shards (`data/shards/shard_batches.py`); empty
+        without dynamic sharding.
       state: the model's own state.
       sums: float32 [sums], what the batch adds to the values that all workers add up; empty without them.
       round: int64 [2], the steps that the push stands for, and the batches that were left out of it; empty for a push
@@ -79,8 +79,8 @@ class ReceivedPush:
         return found + self.round[0][1] if self.round else found
 
     def is_nothing(self) -> tf.Tensor:
-        """Returns whether the batch is empty (bool scalar), because no shard was assigned to the worker."""
-        return tf.constant(False) if not self.progress else self.progress[0][0] < 0
+        """Returns whether all batches are empty (bool scalar), because no shard was assigned to the worker."""
+        return tf.constant(False) if not self.progress else tf.reduce_all(self.progress[0][:, 0] < 0)
 
     def masked_by(self, wanted: tf.Tensor) -> ReceivedPush:
         """Returns this push where `wanted` (bool scalar) is true, else a push of zeros, which has no examples."""

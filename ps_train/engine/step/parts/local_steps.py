@@ -105,6 +105,8 @@ class LocalSteps(StepPart):
                 now = {name: variable.read_value() for name, variable in self._now.items()}
                 start = {name: self._start[name].read_value() for name in found.gradients}
                 self._round.end()
+                progress, sums = self._progress.read(), [total.read_value() for total in self._sums]
+            self._read = [*progress, *sums]
             self._changed = {name: start[name] - now[name] for name in found.gradients}
             masks = {name: tf.ones_like(mask) for name, mask in found.masks.items()}
             state = {name: now[name] for name in found.state}
@@ -114,6 +116,8 @@ class LocalSteps(StepPart):
                 masks=masks,
                 examples=self._round.examples.value,
                 state=state,
+                progress=progress,
+                sums=sums,
                 updates=[self._local],
                 judged=tf.zeros_like(found.judged),
                 skipped=(),
@@ -134,7 +138,7 @@ class LocalSteps(StepPart):
         is_there = found.examples > 0
         is_left_out = tf.reduce_any(tf.stack(left_out)) if left_out else tf.constant(False)
         is_used = is_there & ~is_left_out
-        may_be_empty = bool(left_out) or job.epochs > 0 or self._spec.model.ends_itself
+        may_be_empty = bool(left_out) or job.epochs > 0 or job.is_dynamic or self._spec.model.ends_itself
         masked = {mask_name(name): mask for name, mask in found.masks.items()}
 
         def apply() -> tf.Operation:
@@ -156,7 +160,14 @@ class LocalSteps(StepPart):
             examples=tf.where(is_used, found.examples, tf.zeros_like(found.examples)),
             after=[inputs.step],
         )
-        return tf.group(applied, counted, *found.updates, name="ps_train/round/local")
+        self._progress = _Progress(found.progress, job.local_steps)
+        self._sums = [local_variable(f"ps_train/round/sums_{i}", one.shape) for i, one in enumerate(found.sums)]
+        added = [
+            total.assign_add(tf.where(is_there, one, tf.zeros_like(one)), read_value=False)
+            for total, one in zip(self._sums, found.sums, strict=True)
+        ]
+        noted = [counted, *self._progress.add, *added]
+        return tf.group(applied, *noted, *found.updates, name="ps_train/round/local")
 
     def push(self, push: Push) -> Push:
         """Tells the ps for how many steps the push stands."""
@@ -178,6 +189,8 @@ class LocalSteps(StepPart):
             made = update(given)
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 own = [*self._moves(), *self._fresh(), *self._round.reset]
+                with tf.control_dependencies(self._read):
+                    own += self._forget()
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
 
         return updated
@@ -193,6 +206,11 @@ class LocalSteps(StepPart):
             with tf.device(ps_device(ps)):
                 on_ps.append(tf.identity(value))
         return on_ps
+
+    def _forget(self) -> list[tf.Operation]:
+        """Returns the operations that begin the notes of the next round."""
+        zeroed = [total.assign(tf.zeros_like(total), read_value=False) for total in self._sums]
+        return [*zeroed, *self._progress.clear()]
 
     def _moves(self) -> list[tf.Operation]:
         """Returns the operations that move the worker's values towards those of the ps, under `elastic`."""
@@ -215,7 +233,7 @@ class LocalSteps(StepPart):
         """Makes the calls of rounds."""
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
-            opening = [self._begin, *self._round.clear, *(slot.initializer for slot in self._slots)]
+            opening = [self._begin, *self._round.clear, *self._forget(), *(slot.initializer for slot in self._slots)]
             sections = RoundSections(self._local, self._pull, self._pulled_step, opening, pulls_first=self._is_elastic)
             steps, left_out = self._round.steps.value, self._round.left_out.value
             made = steps if self._update.lockstep else steps + left_out
@@ -269,6 +287,44 @@ class _Round:
         """The operations that forget a round."""
         with tf.device("/device:CPU:0"):
             return [count.variable.assign(tf.zeros_like(count.value), read_value=False) for count in self._counts]
+
+
+class _Progress:
+    """The places of a round's batches in their shards; those that follow each other become one.
+
+    Args:
+      batch: int64 [1, 3], the place of a local step's batch; empty without dynamic sharding.
+      most: the most batches of a round.
+
+    Attributes:
+      add: the operations that note the batch.
+    """
+
+    def __init__(self, batch: Sequence[tf.Tensor], most: int) -> None:
+        self.add: list[tf.Operation] = []
+        self._variables: list[tuple[Any, Any]] = []
+        for one in batch:
+            with tf.device("/device:CPU:0"):
+                rows = local_variable("ps_train/round/batches", [most, 3], tf.int64)
+                count = local_variable("ps_train/round/noted", [], tf.int64)
+                self._variables.append((rows, count))
+                shard, begin, end = tf.unstack(one[0])
+                noted = count.read_value()
+                before = rows.sparse_read(tf.maximum(noted - 1, 0)[tf.newaxis])[0]
+                joins = (noted > 0) & tf.equal(before[0], shard) & tf.equal(before[2], begin)
+                row = tf.stack([shard, tf.where(joins, before[1], begin), end])
+                place = tf.where(joins, noted - 1, noted)
+                written = rows.scatter_nd_update([[place]], [row]).op
+                with tf.control_dependencies([written]):
+                    self.add.append(count.assign(place + tf.cast(shard >= 0, tf.int64), read_value=False))
+
+    def read(self) -> list[tf.Tensor]:
+        """Returns the places, int64 [batches, 3]."""
+        return [rows.read_value()[: count.read_value()] for rows, count in self._variables]
+
+    def clear(self) -> list[tf.Operation]:
+        """Returns the operations that forget them."""
+        return [count.assign(tf.zeros_like(count), read_value=False) for _, count in self._variables]
 
 
 class _Kept:

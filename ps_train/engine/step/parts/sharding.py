@@ -56,12 +56,10 @@ class Sharding(StepPart):
         return made
 
     def push(self, push: Push) -> Push:
-        """Adds the batch's place in its shard to the push."""
+        """Adds the places of the batches in their shards to the push."""
 
         def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
-            progress = self.assigned.batches.progress
-            assert progress is not None, "they are sharded"
-            return push([dataclasses.replace(one, progress=(progress,)) for one in pushes], computed)
+            return push([dataclasses.replace(one, progress=tuple(computed.progress)) for one in pushes], computed)
 
         return pushed
 
@@ -70,7 +68,8 @@ class Sharding(StepPart):
 
         def updated(given: ToUpdate) -> Updated:
             count = self.assigned.count
-            self._progress |= {push.ps: ShardProgress(push.ps, count) for push in given.received if push.vectors}
+            most = self._spec.job.local_steps
+            self._progress |= {push.ps: ShardProgress(push.ps, count, most) for push in given.received if push.vectors}
             made = update(given.with_shard_parts(self._progress))
             variables = [on_ps.progress for on_ps in self._progress.values()]
             seats = self._spec.replica.count if self.assigned.reader.is_endless else 0

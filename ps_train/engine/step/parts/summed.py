@@ -31,7 +31,6 @@ class Sums(StepPart):
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._added: list[tf.Tensor] = []
 
     def compute(self, compute: Compute) -> Compute:
         """Finds what the batches add."""
@@ -39,8 +38,8 @@ class Sums(StepPart):
         def computed(inputs: PulledInputs, batches: Batches) -> Computed:
             before = len(v1.get_collection(SUMS))
             found = compute(inputs, batches)
-            self._added = v1.get_collection(SUMS)[before:]
-            return found
+            added = v1.get_collection(SUMS)[before:]
+            return dataclasses.replace(found, sums=[tf.add_n(added) if len(added) > 1 else added[0]])
 
         return computed
 
@@ -48,7 +47,7 @@ class Sums(StepPart):
         """Sends it to ps 0."""
 
         def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
-            added = tf.add_n(self._added) if len(self._added) > 1 else self._added[0]
+            (added,) = computed.sums
             # A batch after the end of the input repeats examples, and adds nothing.
             added = tf.where(computed.examples > 0, added, tf.zeros_like(added))
             return push([dataclasses.replace(one, sums=(added,)) if one.ps == 0 else one for one in pushes], computed)
