@@ -15,6 +15,9 @@ from ps_train.config.validators import AUTO, MOST_EXAMPLES, Check, is_parsed_by
 AUTO_CODECS = (NONE, "bfloat16", INT8)
 """The codecs of a push that follows the network, from the first to the one with the fewest bytes."""
 
+MOST_AUTO_STEPS, MOST_LOCAL_STEPS = 128, 1_000_000
+"""Most local steps that --local_steps=auto chooses, and that a round may have: with more a job seems to stand still."""
+
 
 def parse_batch_size(value: int | str) -> Bounds:
     """Returns the bounds of a value of --batch_size.
@@ -58,6 +61,20 @@ def parse_backups(value: int | str, workers: int) -> Bounds:
     return Bounds.parse(value)
 
 
+def parse_local_steps(value: int | str) -> Bounds:
+    """Returns the bounds of a value of --local_steps; `auto` reaches MOST_AUTO_STEPS.
+
+    Raises:
+      ValueError: the value is not valid.
+    """
+    if value == AUTO:
+        return Bounds(1, MOST_AUTO_STEPS)
+    steps = Bounds.parse(value)
+    if ".." in str(value) or not 1 <= steps.lower <= MOST_LOCAL_STEPS:
+        raise ValueError(value)
+    return steps
+
+
 def possible_codecs(text: str) -> tuple[str, ...]:
     """Returns the codecs that a push may have by a value of --push_codec, the first one first."""
     return AUTO_CODECS if text == AUTO else (text,)
@@ -67,6 +84,10 @@ batch_size = Check(
     "a whole number of at least 1, or two as in 64..512, where the second is the largest size and at least twice the "
     f"first; at most {MOST_EXAMPLES}",
     is_parsed_by(parse_batch_size),
+)
+
+local_steps = Check(
+    f"a whole number of 1 to {MOST_LOCAL_STEPS}, or auto for up to {MOST_AUTO_STEPS}", is_parsed_by(parse_local_steps)
 )
 
 max_steps_ahead = Check(

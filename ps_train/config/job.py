@@ -132,7 +132,7 @@ class Job(JobValues):
         shared = {f.name: getattr(self, f.name) for f in job_fields(Job) if f.metadata["shared"]}
         for name in ("model_arg", "optimizer_arg", "outer_optimizer_arg"):  # the last value of a repeated key counts
             shared[name] = sorted(f"{key}={value}" for key, value in self._as_dict(name, "").items())
-        for name in ("max_steps_ahead", "backup_workers"):  # a number or its text
+        for name in ("max_steps_ahead", "backup_workers", "local_steps"):  # a number or its text
             shared[name] = str(shared[name])
         if self.batch_sizes.is_range:  # otherwise workers may have different ones
             shared["batch_size"] = self.batch_size

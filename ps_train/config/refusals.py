@@ -171,6 +171,7 @@ REFUSALS: Sequence[Refusal] = (
     ),
     _without_local_steps("outer_optimizer_arg", "an outer optimizer: add --local_steps or --outer_optimizer"),
     _without_local_steps("inner_state", "local steps: add --local_steps"),
+    _without_local_steps("round_secs", "local steps: add --local_steps"),
     _with_local_steps("prefetch_pulls", "a round pulls once, at its end"),
     _with_local_steps("rack", "a rack's workers meet in every step"),
     _with_local_steps("rack_file", "a rack's workers meet in every step"),
@@ -311,7 +312,7 @@ class _Named(dict[str, str]):
         job = self._job
         of_several = {
             "racks": "rack_file" if job.rack_file else "rack",
-            "local": "local_steps" if job.local_steps > 1 else "outer_optimizer",
+            "local": "local_steps" if job.local_step_limits.upper > 1 else "outer_optimizer",
             "ps_here": "num_ps" if job.num_ps == 0 else "ps_on_workers",
         }
         return described(job, of_several.get(name, name))

@@ -10,9 +10,11 @@ from ps_train.config.fields import REMOTE, job_field
 from ps_train.config.following_values import (
     backup_workers,
     batch_size,
+    local_steps,
     max_steps_ahead,
     parse_backups,
     parse_batch_size,
+    parse_local_steps,
     parse_steps_ahead,
     possible_codecs,
     push_codec,
@@ -250,11 +252,12 @@ class TrainingFields:
         shared=True,
     )
 
-    local_steps: int = job_field(
+    local_steps: int | str = job_field(
         1,
         "updates",
-        "Steps that a worker makes on its own values before it exchanges them with the ps.",
-        at_least(1, _MOST_BATCHES),
+        "Steps that a worker makes on its own values before it exchanges them with the ps; auto: as many as keep the "
+        "exchange a small part of the time.",
+        local_steps,
         page="local-steps#rounds",
         shared=True,
     )
@@ -273,6 +276,14 @@ class TrainingFields:
         page="local-steps#outer-optimizers",
         shared=True,
         repeated=True,
+    )
+    round_secs: float = job_field(
+        0.0,
+        "updates",
+        "Seconds after which a worker ends its round, even with fewer than local_steps; 0 for none.",
+        at_least(0),
+        page="local-steps#slow-workers",
+        shared=True,
     )
     inner_state: str = job_field(
         "keep",
@@ -379,7 +390,12 @@ class TrainingFields:
     @property
     def has_local_steps(self) -> bool:
         """Returns True if workers train values of their own, which an outer optimizer puts together."""
-        return self.local_steps > 1 or self.outer_optimizer is not None
+        return self.local_step_limits.upper > 1 or self.outer_optimizer is not None
+
+    @property
+    def local_step_limits(self) -> Bounds:
+        """Returns the bounds of local_steps."""
+        return parse_local_steps(self.local_steps)
 
     @property
     def is_elastic_average(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -27,16 +28,28 @@ class RoundSections:
     Attributes:
       local: the operation that ends a local step.
       pull: the operation that ends a pull.
-      pulled_step: int64 scalar, the global step of the pulled values.
+      told: int64 scalars, the global step of the pulled values, and the most steps of the round that begins with them.
       opening: further operations of the first pull of a session.
       pulls_first: whether the push needs the pulled values, so that a round ends with its push.
     """
 
     local: tf.Operation
     pull: tf.Operation
-    pulled_step: tf.Tensor
+    told: Sequence[tf.Tensor]
     opening: Sequence[tf.Operation]
     pulls_first: bool
+
+
+class Told(NamedTuple):
+    """What a pull tells the loop, int64 scalars.
+
+    Attributes:
+      step: the global step of the round's values.
+      round_steps: the most steps of the round.
+    """
+
+    step: tf.Tensor
+    round_steps: tf.Tensor
 
 
 class LocalCalls(UnrolledCalls):
@@ -50,18 +63,17 @@ class LocalCalls(UnrolledCalls):
 
     Attributes:
       steps_made: the same, to be fetched with the end of a round.
-      next_step: int64 scalar, the global step of the next round's values, to be fetched with it.
-      first_step: that of the first round's values, to be fetched with the first pull.
+      next_round: what the pull at its end tells, to be fetched with it.
+      first_round: what the first pull tells.
     """
 
     def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
-        self.first_step = sections.pulled_step
-        pull, step_op = sections.pull, sections.pulled_step.op
+        pull, *told = [sections.pull, *(tensor.op for tensor in sections.told)]
         if not sections.pulls_first:
-            pull, step_op = _pull_after(step.train, [pull, step_op], num_ps)
+            pull, *told = _pull_after(step.train, [pull, *told], num_ps)
         super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
-        self._sections, self.steps_made = sections, steps_made
-        self.next_step = step_op.outputs[sections.pulled_step.value_index]
+        self._sections, self.steps_made, self.first_round = sections, steps_made, Told(*sections.told)
+        self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, sections.told, strict=True)))
 
     @functools.cached_property
     def section(self) -> Section:

@@ -355,7 +355,7 @@ class _RulesOptimizer(v1.train.Optimizer):
         return self._kernels[kernel]
 
     def _rule_of(self, variable: Any) -> Rule:
-        name = variable.op.name
+        name = variable.name.removesuffix(":0")  # that of a worker's own value is the model's, and its operation's not
         found = self._rules.rules.get(name) or self._rules.rules.get(re.sub(r"/part_\d+$", "", name))
         if found is None:
             raise ModelError(

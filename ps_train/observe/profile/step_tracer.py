@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.sessions.ps_clocks import PsClocks
+from ps_train.config.validators import SYNC_PARTS
 from ps_train.observe.profile.step_parts import copy_secs, parts_of, segments_of, spans_of
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class TracedCall(NamedTuple):
       began, ended: nanoseconds since 1970; it begins where the loop's call before it ended.
       expected_end: its end if it were not traced; 0 if that is not known.
       step_stats: TensorFlow's `StepStats`.
+      round_steps: the steps that share its exchange with the ps.
     """
 
     step: int
@@ -44,6 +46,7 @@ class TracedCall(NamedTuple):
     ended: int
     expected_end: int
     step_stats: Any
+    round_steps: int = 1
 
 
 class StepTracer:
@@ -75,6 +78,7 @@ class StepTracer:
         self._secs: dict[int, float] = {}  # of an untraced call, by its steps; 0 after the first, which is prepared
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
         self._due, self._sampled_from = 0.0, 0
+        self._alone = 0  # local steps of the present round
         self._analysis: threading.Thread | None = None
 
     def begin(self, global_step: int) -> Callable[[Any], Any]:
@@ -93,13 +97,15 @@ class StepTracer:
 
         def traced(fetches: Mapping[str, Any]) -> Any:
             steps = self._steps_of(fetches)
-            metadata = v1.RunMetadata() if self._is_wanted(steps) else None
+            is_local = "local" in fetches
+            metadata = v1.RunMetadata() if self._is_wanted(steps, is_local) else None
             began = time.time_ns()
             result = run(fetches) if metadata is None else run(fetches, options=options, run_metadata=metadata)
             ended = time.time_ns()
             expected_end = began + int(self._known_secs(steps) * 1e9) if self._known_secs(steps) else 0
             stats = metadata and metadata.step_stats
-            call = TracedCall(self._step, steps, self._ended or began, ended, expected_end, stats)
+            call = TracedCall(self._step, steps, self._ended or began, ended, expected_end, stats, self._alone + 1)
+            self._alone = self._alone + steps if is_local else 0
             self._ended, self._step, self._made = ended, self._step + steps, self._made + 1
             self._note(call, (ended - began) / 1e9)
             if "step" in fetches:
@@ -126,13 +132,13 @@ class StepTracer:
             return len(fetches["train"])
         return len(fetches["examples"]) or len(fetches["train"]) // (self._train_ops or len(fetches["train"]))
 
-    def _is_wanted(self, steps: int) -> bool:
+    def _is_wanted(self, steps: int, is_local: bool) -> bool:
         if self._left and self._step >= self._first:
             return True
-        is_usual = steps >= max(self._secs, default=1) or not self._made % _CALLS_BEFORE
+        is_usual = self._alone > 0 or steps >= max(self._secs, default=1) or not self._made % _CALLS_BEFORE
         is_busy = self._analysis is not None and self._analysis.is_alive()
         is_due = self._made >= _CALLS_BEFORE and time.monotonic() >= self._due and self._step >= self._sampled_from
-        return is_due and is_usual and not is_busy and self._known_secs(steps) > 0
+        return is_due and is_usual and not is_local and not is_busy and self._known_secs(steps) > 0
 
     def _note(self, call: TracedCall, secs: float) -> None:
         if call.step_stats is None:
@@ -168,7 +174,8 @@ class StepTracer:
         except Exception as error:
             log.debug("a traced call could not be analysed: %s", error)
             return
-        secs = {part: spent / call.steps for part, spent in parts.items()}
+        shared = {part: call.round_steps if part in SYNC_PARTS else 1 for part in parts}
+        secs = {part: spent / call.steps / shared[part] for part, spent in parts.items()}
         copies = copy_secs(call.step_stats) / call.steps
         self.latest = {"step": call.step + call.steps, "secs": sum(secs.values()), **secs, "transfer": copies}
         self._due = max(self._due, time.monotonic() + (time.thread_time() - began) / _MOST_COST)

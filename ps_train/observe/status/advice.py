@@ -38,6 +38,8 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         return (
             f"most of it is the update on the ps: {_one_more_ps(status, job)} shares it; a simpler optimizer makes less"
         )
+    if not job.has_local_steps and is_possible(job, local_steps="auto"):
+        return f"--local_steps=auto makes each {largest} serve several steps; so does a larger --batch_size"
     size = job.min_batch_size
     larger = f"{size}..{8 * size}"
     finds = not job.batch_sizes.is_range and is_possible(job, batch_size=larger)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from ps_train.base.bounds import Bounds
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.engine.step.local_calls import LocalCalls
 from ps_train.training.loop.burst_size import MOST_NODES, Burst, BurstScheduler
@@ -29,9 +30,13 @@ class RoundScheduler(BurstScheduler):
 
     Args:
       longest_call, fixed, nodes, options: see `BurstScheduler`.
-      round_steps: steps of a round.
+      round_steps: the fewest and the most steps of a usual round; it begins with the fewest.
       cuts: a round ends at each multiple of this global step, 0 for none.  Replicas in lockstep need it, which must all
         make the same rounds; others get no steps beyond a multiple.
+      round_secs: seconds after which a round ends, 0 for any number.
+
+    Attributes:
+      round_steps: the most steps of a round that begins now.
     """
 
     def __init__(
@@ -40,15 +45,17 @@ class RoundScheduler(BurstScheduler):
         fixed: bool = False,
         nodes: int = 0,
         *,
-        round_steps: int,
+        round_steps: Bounds,
         cuts: int = 0,
+        round_secs: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(longest_call, fixed, nodes=nodes, **options)
-        self._round_steps, self._cuts = round_steps, cuts
-        alone = round_steps - 1
+        self.round_steps, self._cuts, self._round_secs = round_steps.lower, cuts, round_secs
+        alone = round_steps.upper - 1
         longest = min(alone, longest_call if fixed else _LONGEST_CALL, MOST_NODES // max(nodes, 1))
-        self._lengths = [_best_length(alone, longest), 1]
+        halves = [longest] if fixed else [longest >> times for times in range(max(longest, 1).bit_length())]
+        self._lengths = sorted({_best_length(alone, most) for most in halves}, reverse=True)
         self._length = self._lengths[0] if self._fixed else 0
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
@@ -68,7 +75,11 @@ class RoundScheduler(BurstScheduler):
           left: steps that this replica may make.
         """
         to_cut = self._cuts - global_step % self._cuts if self._cuts else math.inf
-        return int(min(self._round_steps, to_cut, left))
+        return int(min(self.round_steps, to_cut, left))
+
+    def is_over(self, secs: float) -> bool:
+        """Returns True if a round that began so many seconds ago should end."""
+        return 0 < self._round_secs <= secs
 
     def next_local_call(self, left: int) -> int:
         """Returns the number of local steps of the next call, at least 1, of so many that are left."""
@@ -83,13 +94,14 @@ class LocalLoop(TrainingLoop):
         begun, rounds = 0, cast(RoundScheduler, self._bursts)
         while begun < size.steps and not self._should_stop():
             length = rounds.round_length(self.global_step, size.steps - begun)
-            left = length - 1
-            while left and not self._should_stop():
+            left, started = length - 1, time.monotonic()
+            while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
                 count = rounds.next_local_call(left)
                 run(self._step.local_steps(count))
                 left -= count
-            if left:
+            if left and self._should_stop():
                 break
+            length -= left
             begun += length
             with_hooks = size.with_hooks and begun >= size.steps
             made = self._end_round(run_with_hooks if with_hooks else run, length)
@@ -103,9 +115,9 @@ class LocalLoop(TrainingLoop):
         """Makes the last step of a round of so many, and the exchange; returns the steps that had examples."""
         self._count_call(length)
         calls = self._calls
-        tensors = {"step": calls.next_step, "examples": self._step.worker.examples, "made": calls.steps_made}
-        fetched = run({"train": self._step.ops.train, **tensors})
-        self.global_step, self._begun = int(fetched["step"]), 0
+        tensors = {"examples": self._step.worker.examples, "made": calls.steps_made}
+        fetched = run({"train": self._step.ops.train, **calls.next_round._asdict(), **tensors})
+        self._began_round(fetched)
         self._last_examples = float(fetched["examples"])
         self._count(length, self._last_examples)
         return int(fetched["made"])
@@ -114,9 +126,14 @@ class LocalLoop(TrainingLoop):
         """Makes the first pull of the session."""
         if self._opening:
             self._count_call(0)
-            fetches = {"train": self._opening, "step": self._calls.first_step}
-            self.global_step = int(session.run(fetches, options=UNBOUNDED_CALL)["step"])
+            fetches = {"train": self._opening, **self._calls.first_round._asdict()}
+            self._began_round(session.run(fetches, options=UNBOUNDED_CALL))
             self._opening = []
+
+    def _began_round(self, told: Mapping[str, Any]) -> None:
+        """Takes in what the pull at the beginning of a round tells."""
+        self.global_step, self._begun = int(told["step"]), 0
+        cast(RoundScheduler, self._bursts).round_steps = int(told["round_steps"])
 
     @property
     def _calls(self) -> LocalCalls:

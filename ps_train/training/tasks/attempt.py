@@ -132,7 +132,12 @@ class Attempt:
         owner = f"{prepared.task}/{self._joined.heartbeat.process_id}"
         max_steps, replicas = prepared.job.max_steps, prepared.cluster.num_replicas
         self._ledger = StepLedger(
-            self._joined.stores[0], owner, max_steps, replicas, ready.generation, prepared.job.local_steps
+            self._joined.stores[0],
+            owner,
+            max_steps,
+            replicas,
+            ready.generation,
+            prepared.job.local_step_limits.lower,
         )
         self._ledger.forget()
 
@@ -162,7 +167,8 @@ class Attempt:
     def _new_loop(self, steps: StepSource, first_step: int) -> TrainingLoop:
         prepared, step, duties = self._prepared, self._step, self._parts.duties
         job, has_rounds = prepared.job, prepared.job.has_local_steps
-        rounds = {"round_steps": job.local_steps, "cuts": job.save_steps if step.lockstep else 0}
+        cuts = job.save_steps if step.lockstep else 0
+        rounds = {"round_steps": job.local_step_limits, "cuts": cuts, "round_secs": job.round_secs}
         bursts = (RoundScheduler if has_rounds else BurstScheduler).of(
             job,
             [duty.bursts.ends for duty in duties],

@@ -25,7 +25,7 @@ from ps_train.engine.transport.coding import codec_of
 from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.adaptation_policy import BYTES, STRAGGLERS, Ladder
 from ps_train.engine.updates.following.adapted_value import AdaptedValue
-from ps_train.engine.updates.following.batch_size_control import BatchSizeSchedule, WorkerBatchSize
+from ps_train.engine.updates.following.batch_size_control import ScheduledValue, WorkerBatchSize
 from ps_train.engine.updates.modes.base import UpdateMode, WaitLimit
 from ps_train.engine.variables.variables import CheckpointEntry
 
@@ -52,15 +52,15 @@ class FollowingBatchSize(FollowingPart):
       ahead: see `DynamicBatches`.
     """
 
-    adapted: BatchSizeSchedule
+    adapted: ScheduledValue
 
     def __init__(self, job: Job, ahead: bool) -> None:
         self._sizes, self._ahead = job.batch_sizes, ahead
-        self._limit = parse_limits(job.health_limits).get("sync_share", SYNC_SHARE)
+        self._limit = sync_limit(job)
 
     def batches(self, batches: MakeBatches) -> MakeBatches:
         """Makes batches of the size that the worker has pulled last."""
-        self.adapted = BatchSizeSchedule(self._sizes, self._limit)
+        self.adapted = ScheduledValue("batch_size", self._sizes, self._limit)
         self._worker = WorkerBatchSize(self._sizes, self._ahead)
 
         def made(data: Any, batching: Batching) -> Batches:
@@ -83,6 +83,11 @@ class FollowingBatchSize(FollowingPart):
         """Returns the entry of the sizes."""
         variable = self.adapted.variable
         return [CheckpointEntry(variable.op.name, "", variable, optional=True)]
+
+
+def sync_limit(job: Job) -> float:
+    """Returns the largest share of a step that synchronisation may take."""
+    return parse_limits(job.health_limits).get("sync_share", SYNC_SHARE)
 
 
 class ScaledRate(StepPart):

@@ -27,6 +27,7 @@ from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.local_calls import LocalCalls, RoundSections
+from ps_train.engine.step.parts.following import FollowingPart, sync_limit
 from ps_train.engine.step.parts.step_part import (
     Ahead,
     Compute,
@@ -42,6 +43,7 @@ from ps_train.engine.step.parts.step_part import (
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.sparse_mask import mask_name
+from ps_train.engine.updates.following.batch_size_control import ScheduledValue
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
 from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
@@ -64,6 +66,7 @@ class LocalSteps(StepPart):
         self._outer = OuterRules(spec.job, spec.replica.declared)
         self._is_elastic = spec.job.is_elastic_average
         self._state = set(spec.variables.state())
+        self._limits = spec.job.local_step_limits
 
     def pull(self, pull: Pull) -> Pull:
         """Keeps what is pulled; the step gets the worker's own values."""
@@ -76,7 +79,7 @@ class LocalSteps(StepPart):
             trained = {name: value for name, value in found.values.items() if name not in self._state}
             self._start = {name: _variable(f"start/{name}", name, value) for name, value in trained.items()}
             given = {name: value for name, value in found.values.items() if name in self._state or not self._is_elastic}
-            self._pulled_step = found.step
+            self._pulled_step, self._round_steps = found.step, tf.identity(self._steps_at(found.step))
             kept = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
             self._pull = tf.group(*kept, name="ps_train/round/pull")
             self._begin = tf.group(*_assigned(self._now, trained), name="ps_train/round/begin")
@@ -93,6 +96,10 @@ class LocalSteps(StepPart):
             )
 
         return pulled
+
+    def _steps_at(self, step: tf.Tensor) -> tf.Tensor:
+        """Returns the most steps of the round that begins at a global step, int64 scalar."""
+        return tf.constant(self._limits.upper, tf.int64)
 
     def compute(self, compute: Compute) -> Compute:
         """Makes a local step after the model's; the push gets what the round has changed."""
@@ -160,7 +167,7 @@ class LocalSteps(StepPart):
             examples=tf.where(is_used, found.examples, tf.zeros_like(found.examples)),
             after=[inputs.step],
         )
-        self._progress = _Progress(found.progress, job.local_steps)
+        self._progress = _Progress(found.progress, self._limits.upper)
         self._sums = [local_variable(f"ps_train/round/sums_{i}", one.shape) for i, one in enumerate(found.sums)]
         added = [
             total.assign_add(tf.where(is_there, one, tf.zeros_like(one)), read_value=False)
@@ -234,12 +241,34 @@ class LocalSteps(StepPart):
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
             opening = [self._begin, *self._round.clear, *self._forget(), *(slot.initializer for slot in self._slots)]
-            sections = RoundSections(self._local, self._pull, self._pulled_step, opening, pulls_first=self._is_elastic)
+            sections = RoundSections(
+                self._local, self._pull, [self._pulled_step, self._round_steps], opening, self._is_elastic
+            )
             steps, left_out = self._round.steps.value, self._round.left_out.value
             made = steps if self._update.lockstep else steps + left_out
             return LocalCalls(step, self._spec.plan.num_ps, sections, made)
 
         return made
+
+
+class FollowingLocalSteps(LocalSteps, FollowingPart):
+    """Local steps of which a round has more, the more of its time the exchange takes."""
+
+    adapted: ScheduledValue
+
+    def pull(self, pull: Pull) -> Pull:
+        """Pulls the number of local steps too."""
+        self.adapted = ScheduledValue("local_steps", self._limits, sync_limit(self._spec.job))
+        return super().pull(pull)
+
+    def _steps_at(self, step: tf.Tensor) -> tf.Tensor:
+        return self.adapted.at(step)
+
+
+def local_steps(spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> LocalSteps:
+    """Returns the part of a job with local steps; see the class."""
+    kind = FollowingLocalSteps if spec.job.local_step_limits.is_range else LocalSteps
+    return kind(spec, update, rate_divisors)
 
 
 class _Count:

@@ -27,7 +27,7 @@ from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.following import ScaledRate, following_parts, scaled_rates
 from ps_train.engine.step.parts.input_end import InputEnd
-from ps_train.engine.step.parts.local_steps import LocalSteps
+from ps_train.engine.step.parts.local_steps import local_steps
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.pull_ahead import pulls_ahead
 from ps_train.engine.step.parts.push_codec import push_codecs
@@ -52,7 +52,7 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
     job, parts = spec.job, list[StepPart](pulls_ahead(spec))
     rates: list[WarmUp | ScaledRate] = [*([WarmUp(job.warmup_steps)] if job.warmup_steps else []), *scaled_rates(spec)]
     if job.has_local_steps:
-        parts.append(LocalSteps(spec, update, [rate.divisor for rate in rates]))
+        parts.append(local_steps(spec, update, [rate.divisor for rate in rates]))
     else:
         parts += rates
     if spec.model.ends_itself:

@@ -68,7 +68,7 @@ class Sharding(StepPart):
 
         def updated(given: ToUpdate) -> Updated:
             count = self.assigned.count
-            most = self._spec.job.local_steps
+            most = self._spec.job.local_step_limits.upper
             self._progress |= {push.ps: ShardProgress(push.ps, count, most) for push in given.received if push.vectors}
             made = update(given.with_shard_parts(self._progress))
             variables = [on_ps.progress for on_ps in self._progress.values()]

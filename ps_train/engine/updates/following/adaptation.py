@@ -40,6 +40,8 @@ _SHOWN = (
           "max_steps_ahead", "Lead of workers, where it follows the stragglers.", word="ahead"),
     Gauge("backup_workers", "Backup workers", "Gradients of so many of the slowest workers are not waited for.", "",
           "backup_workers", "Backup workers, where they follow the stragglers.", word="backups"),
+    Gauge("local_steps", "Local steps", "Steps that a worker makes between two exchanges.", "",
+          "local_steps", "Local steps of a round, where they follow the network.", word="local"),
     Gauge("push_codec", "Push codec", "How gradients are encoded on their way to the parameter servers.", "",
           "push_codec", "1 for the present codec of pushes, where it follows the network.", word="push",
           names=AUTO_CODECS, samples=lambda codec: [({"codec": codec}, 1)]),

@@ -5,7 +5,7 @@ holds.  Each step reads it there in its pull.  In a synchronous round all worker
 have the same size.  The worker leaves the size in a variable of its own, where its input reads it
 (`dynamic_batches.py`).
 
-    schedule, worker = BatchSizeSchedule(sizes), WorkerBatchSize(sizes, ahead=True)
+    schedule, worker = ScheduledValue("batch_size", sizes), WorkerBatchSize(sizes, ahead=True)
     batches = training_batches(data, shard, worker.batches, ...)
     follow = worker.follow(schedule.at(step))   # in each step, before its batch
 """
@@ -32,45 +32,46 @@ def possible_sizes(sizes: Bounds) -> tuple[int, ...]:
     return tuple(sizes.lower << times for times in range((sizes.upper // sizes.lower).bit_length()))
 
 
-class BatchSizeSchedule(AdaptedValue):
-    """The size of the batches of each step, in a variable on ps 0: a size, a global step, and the size from it on.
+class ScheduledValue(AdaptedValue):
+    """A number for each global step, in a variable on ps 0: a number, a global step, and the number from it on.
 
     Args:
-      sizes: the bounds of the job.
+      name: the flag that gives it.
+      bounds: the bounds of the job; the lower one is doubled as long as the upper one allows.
       limit: largest share of a step that synchronisation may take.
 
     Attributes:
       variable: int64 [3]; zeros stand for the lower bound.
     """
 
-    def __init__(self, sizes: Bounds, limit: float = SYNC_SHARE) -> None:
-        self._sizes = possible_sizes(sizes)
-        super().__init__("batch_size", Ladder(self._sizes, synchronisation(limit)))
+    def __init__(self, name: str, bounds: Bounds, limit: float = SYNC_SHARE) -> None:
+        self._possible_values = possible_sizes(bounds)
+        super().__init__(name, Ladder(self._possible_values, synchronisation(limit)))
 
     def make_variable(self) -> Any:
         """Returns the variable on ps 0."""
-        return zeros_variable("ps_train/batch_size", tf.int64, [3])
+        return zeros_variable(f"ps_train/{self.name}", tf.int64, [3])
 
     def at(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the size at a global step (int64 scalar on ps 0); it is read after the step."""
+        """Returns the number at a global step (int64 scalar on ps 0); it is read after the step."""
         with tf.device(ps_device(0)), tf.control_dependencies([step]):
             before, since, newest = tf.unstack(self.variable.read_value())
             return self._possible(tf.where(step >= since, newest, before))
 
     def newest(self) -> tf.Tensor:
-        """Returns the size that was chosen last, int64 scalar."""
+        """Returns the number that was chosen last, int64 scalar."""
         with tf.device(ps_device(0)):
             return self._possible(self.variable.read_value()[2])
 
     def change(self, global_step: Any) -> tuple[tf.Tensor, tf.Operation]:
-        """Returns a placeholder of a size, and the operation that makes it the size from the next global step on.
+        """Returns a placeholder of a number, and the operation that makes it the one from the next global step on.
 
         The global step does not change meanwhile, because updates are made under the same mutex.
 
         Args:
           global_step: the variable.
         """
-        wanted = v1.placeholder(tf.int64, [], "batch_size")
+        wanted = v1.placeholder(tf.int64, [], self.name)
 
         def body() -> tuple[list[tf.Operation], None]:
             step = global_step.read_value()
@@ -80,10 +81,11 @@ class BatchSizeSchedule(AdaptedValue):
         with tf.device(ps_device(0)):
             return wanted, with_mutex(mutex_of(0), [tf.identity(wanted)], body)[0]
 
-    def _possible(self, size: tf.Tensor) -> tf.Tensor:
-        """Returns the largest possible size up to `size`, since a checkpoint may be of a job with other bounds."""
-        index = tf.searchsorted(tf.constant(self._sizes, tf.int64), tf.reshape(size, [1]), side="right")[0] - 1
-        return tf.gather(tf.constant(self._sizes, tf.int64), tf.maximum(index, 0))
+    def _possible(self, value: tf.Tensor) -> tf.Tensor:
+        """Returns the largest possible number up to `value`, since a checkpoint may be of a job with other bounds."""
+        known = tf.constant(self._possible_values, tf.int64)
+        index = tf.searchsorted(known, tf.reshape(value, [1]), side="right")[0] - 1
+        return tf.gather(known, tf.maximum(index, 0))
 
 
 class WorkerBatchSize:
