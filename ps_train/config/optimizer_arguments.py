@@ -84,7 +84,7 @@ OUTER_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
     "nesterov": {"learning_rate": Argument(0.7, above(0)), "momentum": Argument(0.9, _SHARE)},
     "elastic": {"alpha": Argument(None, Check("a number above 0 and at most 1", lambda value: 0 < value <= 1))},
 }
-"""Name of an outer optimizer to its arguments; a default by the workers is told in `docs/local-steps.md`."""
+"""Name of an outer optimizer to its arguments; a default by the workers is told in `docs/local.md`."""
 
 TABLES = {"optimizer_arg": ARGUMENTS, "outer_optimizer_arg": OUTER_ARGUMENTS}
 """Name of a flag with arguments to the optimizers that take them."""

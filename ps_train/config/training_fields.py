@@ -258,7 +258,7 @@ class TrainingFields:
         "Steps that a worker makes on its own values before it exchanges them with the ps; auto: as many as keep the "
         "exchange a small part of the time.",
         local_steps,
-        page="local-steps#rounds",
+        page="local#rounds",
         shared=True,
     )
     outer_optimizer: str | None = job_field(
@@ -266,14 +266,14 @@ class TrainingFields:
         "updates",
         "How the ps apply what a worker has changed in its local steps. [sgd, with local_steps]",
         optional(one_of(OUTER_OPTIMIZERS)),
-        page="local-steps#outer-optimizers",
+        page="local#outer-optimizers",
         shared=True,
     )
     outer_optimizer_arg: tuple[str, ...] = job_field(
         (),
         "updates",
         "name=value for the outer optimizer, as momentum=0.8; may be repeated.",
-        page="local-steps#outer-optimizers",
+        page="local#outer-optimizers",
         shared=True,
         repeated=True,
     )
@@ -282,7 +282,7 @@ class TrainingFields:
         "updates",
         "Seconds after which a worker ends its round, even with fewer than local_steps; 0 for none.",
         at_least(0),
-        page="local-steps#slow-workers",
+        page="local#slow-workers",
         shared=True,
     )
     inner_state: str = job_field(
@@ -290,7 +290,7 @@ class TrainingFields:
         "updates",
         "What becomes of a worker's own slots, such as Adam's, at an exchange.",
         one_of(("keep", "fresh")),
-        page="local-steps#a-workers-own-optimizer",
+        page="local#a-workers-own-optimizer",
         shared=True,
     )
 

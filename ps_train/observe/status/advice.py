@@ -38,12 +38,11 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
         return (
             f"most of it is the update on the ps: {_one_more_ps(status, job)} shares it; a simpler optimizer makes less"
         )
-    if not job.has_local_steps and is_possible(job, local_steps="auto"):
-        return f"--local_steps=auto makes each {largest} serve several steps; so does a larger --batch_size"
     size = job.min_batch_size
     larger = f"{size}..{8 * size}"
     finds = not job.batch_sizes.is_range and is_possible(job, batch_size=larger)
-    means = [f"a larger --batch_size{f' (--batch_size={larger} finds one)' if finds else ''}", *_accumulate(job)]
+    means = ["--local_steps=auto"] if not job.has_local_steps and is_possible(job, local_steps="auto") else []
+    means += [f"a larger --batch_size{f' (--batch_size={larger} finds one)' if finds else ''}", *_accumulate(job)]
     means += ["--prefetch_pulls=1"] if job.update == "async" and not job.prefetch_pulls else []
     return f"{_either(means)} lets each {largest} serve more examples"
 

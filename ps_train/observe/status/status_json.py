@@ -63,7 +63,9 @@ STATUS: Mapping[str, Any] = {
     "batch_size": 128,
     "max_steps_ahead": None,
     "backup_workers": None,
+    "local_steps": None,
     "push_codec": None,
+    "rounds": None,
     "metrics": {"accuracy": 0.94},
     "slices": {"field": "country", "rows": [{"value": "de", "metrics": {"examples": 812, "accuracy": 0.91}}]},
     "step_time": {
@@ -166,7 +168,8 @@ KEYS = {
     "cause": "the error of a failed job, or the reason of an early end",
     "eta_secs": "null, as `max_steps`, for an Estimator that trains without a limit",
     "batch_size": "present value if it follows measurements, else null; also `max_steps_ahead`, `backup_workers`, "
-    "`push_codec`",
+    "`push_codec`; `local_steps` of a job with them",
+    "rounds": "exchanges of local steps in this run, null without them",
     "slices": "null without `--eval_by`",
     "step_time": "seconds of the newest traced step; all parts but `transfer` (copies to a GPU) add up to `secs`",
     "staleness": "null under sync",

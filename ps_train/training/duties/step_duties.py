@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.label_values import LabelValuesHook
 from ps_train.engine.step.parts.following import FollowingPart
+from ps_train.engine.step.parts.local_steps import ROUNDS
 from ps_train.engine.updates.following.adaptation import ADAPTED, AdaptationHook
 from ps_train.engine.updates.gradients.residuals import Residuals
 from ps_train.observe.profile.profile import Profile
@@ -82,7 +83,7 @@ class Adapting(Duty):
 class AdaptedDisplay(Display):
     """What the status page shows of such values."""
 
-    gauges = tuple(ADAPTED.values())
+    gauges = (*ADAPTED.values(), ROUNDS)
 
 
 class Profiling(Duty):

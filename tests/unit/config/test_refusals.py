@@ -141,7 +141,7 @@ def test_ps_of_their_own_and_workers_that_leave_are_refused_where_the_workers_ho
 def test_each_row_names_flags_that_there_are(row):
     names = {name for _, name, _, _ in string.Formatter().parse(row.text) if name}
     flags = {field.name for field in job_fields(Job)}
-    assert names - flags <= {row.found, "racks", "ps_here", "min_batch_size"}
+    assert names - flags <= {row.found, "racks", "ps_here", "local", "min_batch_size"}
 
 
 def test_what_was_found_later_is_refused_by_the_same_table():

@@ -22,6 +22,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.gauge import Gauge
 from ps_train.base.private_tf import rename_variable
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
@@ -43,13 +44,20 @@ from ps_train.engine.step.parts.step_part import (
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.sparse_mask import mask_name
+from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.batch_size_control import ScheduledValue
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
 from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
 from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
-from ps_train.engine.variables.variables import on_worker, ps_device
+from ps_train.engine.updates.modes.shard_part import ShardPart, Update
+from ps_train.engine.variables.variables import on_worker, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import OWN, local_variable
+
+ROUNDS = Gauge(
+    "rounds", "Rounds", "Exchanges of local steps that the parameter servers have applied in this run.", "",
+    "rounds_total", "Exchanges of local steps that were applied.", word="rounds",
+)  # fmt: skip
 
 
 class LocalSteps(StepPart):
@@ -191,6 +199,8 @@ class LocalSteps(StepPart):
         def updated(given: ToUpdate) -> Updated:
             kept = self._kept_on_ps(len(given.versions))
             given = dataclasses.replace(given, rules=self._outer, versions=kept[: len(given.versions)])
+            self._rounds = RoundsOnPs()
+            given = given.with_shard_parts({0: self._rounds})
             if self._update.started_at is not None:
                 self._update.started_at = kept[-1]
             made = update(given)
@@ -213,6 +223,15 @@ class LocalSteps(StepPart):
             with tf.device(ps_device(ps)):
                 on_ps.append(tf.identity(value))
         return on_ps
+
+    def gauges(self) -> Mapping[Gauge, tf.Tensor]:
+        """Returns the number of rounds, and the most steps of one."""
+        return {ROUNDS: self._rounds.count.read_value(), ADAPTED["local_steps"]: self._newest_steps()}
+
+    def _newest_steps(self) -> tf.Tensor:
+        """Returns the most steps of a round that begins now, int64 scalar."""
+        with tf.device(ps_device(0)):
+            return tf.constant(self._limits.upper, tf.int64)
 
     def _forget(self) -> list[tf.Operation]:
         """Returns the operations that begin the notes of the next round."""
@@ -264,11 +283,30 @@ class FollowingLocalSteps(LocalSteps, FollowingPart):
     def _steps_at(self, step: tf.Tensor) -> tf.Tensor:
         return self.adapted.at(step)
 
+    def _newest_steps(self) -> tf.Tensor:
+        return self.adapted.newest()
+
 
 def local_steps(spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> LocalSteps:
     """Returns the part of a job with local steps; see the class."""
     kind = FollowingLocalSteps if spec.job.local_step_limits.is_range else LocalSteps
     return kind(spec, update, rate_divisors)
+
+
+class RoundsOnPs(ShardPart):
+    """The number of rounds that were applied, on ps 0.
+
+    Attributes:
+      count: int64 variable.
+    """
+
+    def __init__(self) -> None:
+        with tf.device(ps_device(0)):
+            self.count = zeros_variable("ps_train/rounds", tf.int64)
+
+    def updated(self, update: Update) -> list[tf.Operation]:
+        """Counts an update."""
+        return [self.count.assign_add(1, read_value=False)]
 
 
 class _Count:

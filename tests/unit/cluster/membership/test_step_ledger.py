@@ -101,6 +101,21 @@ def test_the_last_steps_are_given_one_by_one():
     assert Ledger(100, {"b": 1, "a": 1}).give("a", 50, 100, 2) == Ledger(100, {"b": 1, "a": 1})
 
 
+def test_steps_that_are_made_together_are_given_together():
+    ledger = Ledger(0, {}).give("a", wanted=50, last_step=100, sharers=2, portion=8)
+    assert ledger == Ledger(24, {"a": 24}), "a quarter of the steps is 25"
+    assert ledger.give("b", 50, 100, 2, portion=8) == Ledger(40, {"a": 24, "b": 16})
+    assert Ledger(90, {}).give("a", 50, 100, 2, portion=8).given == 98, "a portion is the least"
+    assert Ledger(98, {}).give("a", 50, 100, 2, portion=8).given == 100, "and the last ones are fewer"
+    assert Ledger(0, {}).give("a", 3, 100, 2, portion=8).given == 3, "who asks for fewer gets them"
+
+
+def test_portions_before_a_checkpoint_are_of_steps_that_are_made_together():
+    assert Ledger(0, {}, limit=100).give("a", 64, 1000, 2, portion=8).given == 48
+    assert Ledger(92, {}, limit=100).give("a", 64, 1000, 2, portion=8).given == 100
+    assert Ledger(96, {}, limit=100).give("a", 64, 1000, 2, portion=8).given == 100
+
+
 def test_a_holder_at_rest_is_in_no_ledger():
     ledger = Ledger(10, {"a": 5, "b": 1})
     assert ledger.take_back("a", unused=2, made=3) == Ledger(8, {"b": 1})
@@ -124,6 +139,18 @@ def test_what_is_made_and_held_is_what_was_given_and_never_passes_the_end(calls,
         ledger = ledger.take_back(owner, unused, held - unused).give(owner, wanted, last_step, sharers=3)
         made += held - unused
         assert made + sum(ledger.held.values()) == ledger.given <= last_step
+
+
+@hypothesis.given(
+    st.integers(2, 9), st.integers(1, 200), st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 6)))
+)
+def test_all_but_the_last_steps_are_given_in_whole_portions(portion, last_step, calls):
+    ledger = Ledger(0, {})
+    for owner, rounds in [*calls, *[("a", 3)] * last_step]:
+        before, ledger = ledger, ledger.give(owner, rounds * portion, last_step, sharers=3, portion=portion)
+        assert (ledger.given - before.given) % portion == 0 or ledger.given == last_step
+        assert ledger.given > before.given or before.given == last_step, "nobody waits for what is left"
+    assert ledger.given == last_step
 
 
 def test_steps_are_added_to_those_that_are_under_way(store):
@@ -188,6 +215,17 @@ def test_a_step_costs_one_message_a_block_while_no_other_worker_takes(store):
     for _ in range(5):
         worker.made(worker.take(20))
     assert len(calls) == 5
+
+
+def test_two_workers_make_exactly_the_steps_of_the_job_in_rounds(store):
+    workers = [StepLedger(store, f"worker:{index}/p", 103, 2, portion=8) for index in range(2)]
+    for index in range(2):
+        store.write(status(f"worker:{index}"))
+    workers[0].start_at(0)
+    taken = []
+    while counts := [count for worker in workers if (count := worker.take(16))]:
+        taken += counts
+    assert sum(taken) == 103 and sorted(count % 8 for count in taken)[:-1] == [0] * (len(taken) - 1)
 
 
 def test_two_workers_make_exactly_the_steps_of_the_job(store):

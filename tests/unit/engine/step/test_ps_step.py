@@ -34,7 +34,9 @@ def test_every_ps_restores_the_global_step_and_the_first_one_saves_it() -> None:
 
 def test_the_first_ps_counts_the_run_after_what_features_do_there() -> None:
     optimizers: Any = [types.SimpleNamespace(apply=f"apply {ps}") for ps in range(2)]
-    given: Any = types.SimpleNamespace(shard_parts={0: ["feature"], 1: ["other"]}, rate_divisors=["divisor"])
+    given: Any = types.SimpleNamespace(
+        shard_parts={0: ["feature"], 1: ["other"]}, rate_divisors=["divisor"], versions=["version 0", "version 1"]
+    )
     first, second = ps_step._shards(state(2), optimizers, given)
     fields = [list(vars(shard).values()) for shard in (first, second)]
     for ps, values in enumerate(fields):

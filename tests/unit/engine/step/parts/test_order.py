@@ -9,6 +9,7 @@ import pytest
 from ps_train.engine.step.parts.event_cut_table import EventCutTable
 from ps_train.engine.step.parts.following import FollowingBatchSize, FollowingPushCodec, FollowingWaitLimit, ScaledRate
 from ps_train.engine.step.parts.input_end import InputEnd
+from ps_train.engine.step.parts.local_steps import FollowingLocalSteps, LocalSteps
 from ps_train.engine.step.parts.loss_scaling import LossScaling
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.pull_ahead import PullAhead
@@ -45,7 +46,10 @@ JOBS = [
     ({"push_codec": "auto"}, [FollowingPushCodec]),
     ({"prefetch_pulls": 1, "steps_per_run": "8"}, [PullAhead]),
     ({"batch_size": "4..16"}, [FollowingBatchSize]),
-    ({"batch_size": "4..16", "scale_learning_rate": "sqrt"}, [FollowingBatchSize, ScaledRate]),
+    ({"batch_size": "4..16", "scale_learning_rate": "sqrt"}, [ScaledRate, FollowingBatchSize]),
+    ({"local_steps": 4, "warmup_steps": 5, "l2": 0.1}, [LocalSteps, Transforms]),
+    ({"local_steps": "auto"}, [FollowingLocalSteps]),
+    ({"outer_optimizer": "sgd"}, [LocalSteps]),
     ({"update": "bounded", "max_steps_ahead": "0..2"}, [FollowingWaitLimit]),
     ({"update": "bounded", "max_steps_ahead": "2"}, []),
     ({"update": "sync", "backup_workers": "auto"}, [FollowingWaitLimit]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ from tests.support.models.small import Linear
 SHARDS, NUM_PS = 4, 3
 
 
+def computed_of(batches: Any) -> Any:
+    return types.SimpleNamespace(progress=[batches.progress[tf.newaxis]])
+
+
 @pytest.fixture(scope="module")
 def spec() -> Any:
     return spec_of(Linear(), NUM_PS, sharding="dynamic", shard_examples=16, batch_size=5)
@@ -39,7 +44,7 @@ class Made:
             self.batches = part.batches(lambda data, batching: pytest.fail("a fixed share"))(data, ONE_SIZE)
             vector = (tf.zeros([1]),)
             pushes = [ReceivedPush(ps, (), vector if ps != 1 else ()) for ps in range(NUM_PS)]
-            self.pushed = part.push(lambda pushes, computed: pushes)(pushes, None)  # type: ignore[arg-type]
+            self.pushed = part.push(lambda pushes, computed: pushes)(pushes, computed_of(self.batches))
             step = v1.Variable(tf.constant(7, tf.int64), use_resource=True)
             before = Removal(tf.no_op(), v1.placeholder(tf.int64, []))
             self.given: list[ToUpdate] = []
@@ -48,7 +53,7 @@ class Made:
                 self.given.append(given)
                 return Updated(StepOps([], tf.constant(0), removals=[before]), [])
 
-            to_update = ToUpdate(self.pushed, None, step, {}, WaitLimit.fixed(0))  # type: ignore[arg-type]
+            to_update = ToUpdate(self.pushed, None, step, {}, (), WaitLimit.fixed(0))  # type: ignore[arg-type]
             self.ops = part.update(update)(to_update).ops
             self.before, self.session = before, LocalSession(graph)
 
@@ -63,7 +68,7 @@ def test_batches_are_of_the_assigned_shards_and_their_push_says_so(spec: Any) ->
         part = Sharding(spec)
         data = Arrays(np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float32))
         batches = part.batches(lambda data, batching: pytest.fail("a fixed share"))(data, ONE_SIZE)
-        (push,) = part.push(lambda pushes, computed: pushes)([ReceivedPush(0, (), ())], None)  # type: ignore[arg-type]
+        (push,) = part.push(lambda pushes, computed: pushes)([ReceivedPush(0, (), ())], computed_of(batches))
         assert part.assigned.count == SHARDS
         part.assigned.assign(Assignment(2, progress_value(0), progress_value(1)))
         session.run(batches.initializer, batches.feeds())
@@ -71,8 +76,8 @@ def test_batches_are_of_the_assigned_shards_and_their_push_says_so(spec: Any) ->
     assert [len(features) for features, _ in found] == [5, 5, 5, 1]
     assert np.concatenate([features for features, _ in found]).tolist() == [*range(32, 48)]
     assert [progress.tolist() for _, progress in found] == [
-        [2, progress_value(0, begin), progress_value(0, begin + 5)] for begin in (0, 5, 10)
-    ] + [[2, progress_value(0, 15), progress_value(1)]]
+        [[2, progress_value(0, begin), progress_value(0, begin + 5)]] for begin in (0, 5, 10)
+    ] + [[[2, progress_value(0, 15), progress_value(1)]]]
 
 
 def test_each_ps_that_is_pushed_to_counts_used_examples(made: Made) -> None:

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.bounds import Bounds
-from ps_train.engine.updates.following.batch_size_control import BatchSizeSchedule, possible_sizes
+from ps_train.engine.updates.following.batch_size_control import ScheduledValue, possible_sizes
 from ps_train.engine.variables.variables import ps_device
 from tests.support.graphs.local import LocalSession
 
@@ -23,7 +23,7 @@ def test_a_size_holds_from_the_step_after_the_one_at_which_it_was_chosen() -> No
     with tf.Graph().as_default() as graph:
         with v1.device(ps_device(0)):
             global_step = v1.Variable(tf.constant(10, tf.int64), use_resource=True)
-        schedule = BatchSizeSchedule(Bounds(8, 64))
+        schedule = ScheduledValue("batch_size", Bounds(8, 64))
         step = v1.placeholder(tf.int64, [])
         at, newest = schedule.at(step), schedule.newest()
         wanted, change = schedule.change(global_step)

@@ -1,0 +1,283 @@
+"""Rounds of local steps: their lengths, their calls, and what becomes of steps that are not made."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from ps_train.base.bounds import Bounds
+from ps_train.engine.step.local_calls import Told
+from ps_train.training.loop import local_loop
+from ps_train.training.loop.burst_size import BURST_SECS
+from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
+from ps_train.training.loop.loop import LoopExit
+from ps_train.training.loop.step_sources import LockstepSource, StepSource
+from tests.support.clusters.loops import LoopSession, SharedBudget
+
+OPENING, END = 0, -1
+"""The first pull of a session, and the last step of a round, in a list of calls; other calls are their lengths."""
+
+
+def scheduler(steps: int, **options: Any) -> RoundScheduler:
+    return RoundScheduler(round_steps=Bounds(steps, steps), **options)
+
+
+def timed(rounds: RoundScheduler, step_secs: float, bursts: int = 20) -> RoundScheduler:
+    for _ in range(bursts):
+        count = rounds.next_burst().steps
+        rounds.record(count, count * step_secs)
+    return rounds
+
+
+def rounds_from(rounds: RoundScheduler, first: int, last: int) -> list[int]:
+    """The global steps at which rounds end."""
+    found = [first]
+    while found[-1] < last:
+        found.append(found[-1] + rounds.round_length(found[-1]))
+    return found[1:]
+
+
+def calls_of(rounds: RoundScheduler, left: int) -> list[int]:
+    found: list[int] = []
+    while sum(found) < left:
+        found.append(rounds.next_local_call(left - sum(found)))
+    return found
+
+
+def test_a_round_ends_at_each_multiple_of_the_cuts() -> None:
+    assert rounds_from(scheduler(8, cuts=20), 0, 60) == [8, 16, 20, 28, 36, 40, 48, 56, 60]
+    assert rounds_from(scheduler(8, cuts=20), 17, 40) == [20, 28, 36, 40], "of a checkpoint at any step"
+    assert rounds_from(scheduler(8, cuts=4), 0, 12) == [4, 8, 12]
+    assert rounds_from(scheduler(8), 3, 20) == [11, 19, 27]
+
+
+def test_a_round_has_no_more_steps_than_are_left() -> None:
+    assert scheduler(8, cuts=20).round_length(16, left=3) == 3
+    assert scheduler(8, cuts=20).round_length(16, left=7) == 4
+    assert scheduler(8).round_length(16, left=100) == 8
+
+
+@pytest.mark.parametrize("cuts", [0, 20])
+def test_a_burst_is_of_whole_rounds(cuts: int) -> None:
+    rounds = timed(scheduler(8, cuts=cuts), BURST_SECS / 90)
+    for first in (0, 8, 16, 40):
+        ends = rounds_from(rounds, first, first + 200)
+        burst = rounds.next_burst(first)
+        assert first + burst.steps in ends, "it ends with a round"
+        assert 80 <= burst.steps <= 98
+
+
+def test_the_first_bursts_are_single_rounds() -> None:
+    assert scheduler(8).next_burst(0).steps == 8
+    assert scheduler(8, cuts=20).next_burst(16).steps == 4
+
+
+def test_a_burst_ends_with_the_round_in_which_something_is_due_and_with_the_hooks() -> None:
+    rounds = timed(scheduler(8, ends=[30], hooks_secs=100.0), BURST_SECS / 90)
+    assert rounds.next_burst(0, 0.0) == (32, True), "30 is in the fourth round"
+    assert rounds.next_burst(32, 0.0) == (32, True), "60 too"
+    assert timed(scheduler(8, hooks_secs=100.0), BURST_SECS / 90).next_burst(0, 0.0).with_hooks is False
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"longest_call": 4, "fixed": True}, {"longest_call": 100, "fixed": True}, {"nodes": 20_000}]
+)
+@hypothesis.given(st.integers(1, 40), st.integers(1, 39), st.booleans())
+def test_the_calls_of_a_round_make_exactly_its_steps(options: dict, steps: int, left: int, is_timed: bool) -> None:
+    rounds = scheduler(steps, **options)
+    if is_timed:
+        timed(rounds, 1e-4, bursts=5)
+    rounds.next_burst()
+    calls = calls_of(rounds, left)
+    assert sum(calls) == left and min(calls) >= 1
+    assert len({*calls} - {1}) <= 1, "TensorFlow prepares one length beside the single step"
+
+
+@pytest.mark.parametrize(("steps", "calls"), [(33, [16, 16]), (17, [16]), (8, [7]), (2, [1]), (32, [16] + [1] * 15)])
+def test_calls_are_of_the_length_with_which_a_round_needs_few(steps: int, calls: list[int]) -> None:
+    rounds = timed(scheduler(steps), 1e-4)
+    rounds.next_burst()
+    found = calls_of(rounds, steps - 1)
+    assert sum(found) == steps - 1 and len(found) <= len(calls)
+
+
+def test_a_call_has_no_more_nodes_than_tensorflow_prepares_in_time() -> None:
+    rounds = timed(scheduler(33, nodes=local_loop.MOST_NODES // 5), 1e-4, bursts=2_000)
+    rounds.next_burst()
+    assert max(calls_of(rounds, 32)) <= 5
+
+
+class Session:
+    """A session of one worker, whose rounds have so many steps; it only writes down its calls.
+
+    Attributes:
+      calls: the calls.
+      made: the steps of each round.
+    """
+
+    def __init__(self, steps: int = 3, input_steps: int = 10**9, others: int = 0) -> None:
+        self.calls: list[int] = []
+        self.made: list[int] = []
+        self.with_hooks: list[bool] = []
+        self._steps, self._left, self._others = steps, input_steps, others
+        self._round = self.step = 0
+
+    def run(self, fetches: dict[str, Any], options: Any = None, hooks: bool = False) -> dict[str, Any]:
+        what = fetches["train"]
+        self.calls.append(what)
+        if what == OPENING:
+            return {"step": 0, "round_steps": self._steps}
+        count = 1 if what == END else what
+        count, self._left = min(count, self._left), self._left - min(count, self._left)
+        self._round += count
+        if what != END:
+            return {"local": []}
+        made, self._round = self._round, 0
+        self.made.append(made)
+        self.with_hooks.append(hooks)
+        self.step += made + self._others
+        return {"step": self.step, "round_steps": self._steps, "examples": 4.0 * made, "made": made}
+
+
+class Context(LoopSession):
+    """Tells the session which calls have the hooks."""
+
+    def run_step_fn(self, step_fn: Callable[[Any], Any]) -> Any:
+        session = self._session
+
+        def with_hooks(fetches: dict[str, Any]) -> dict[str, Any]:
+            return session.run(fetches, hooks=True)
+
+        return step_fn(SimpleNamespace(session=session, run_with_hooks=with_hooks))
+
+
+class Settled(SharedBudget):
+    settled = 0
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+def loop_of(
+    source: StepSource,
+    should_stop: Callable[[], bool] = lambda: False,
+    steps: int = 3,
+    counted: list[tuple[int, float]] | None = None,
+    **options: Any,
+) -> LocalLoop:
+    told = Told(step="step", round_steps="round_steps")  # type: ignore[arg-type]
+    step: Any = SimpleNamespace(
+        ops=SimpleNamespace(train=END),
+        worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
+        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made"),
+        lockstep=False,
+        steps_per_call=lambda length: {"train": _Opening()},
+        local_steps=lambda count: {"train": count, "local": []},
+    )
+    rounds = scheduler(steps, **options)
+    count = (lambda *one: counted.append(one)) if counted is not None else lambda *one: None
+    return LocalLoop("worker:0", step, source, should_stop, 0, rounds, count=count)
+
+
+class _Opening(int):
+    """`OPENING`, which is true, as a list of operations is."""
+
+    def __new__(cls) -> _Opening:
+        return super().__new__(cls, OPENING)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def after(calls: int) -> Callable[[], bool]:
+    """Tells to stop when it is asked for the next time."""
+    asked = itertools.count()
+    return lambda: next(asked) >= calls
+
+
+def test_a_round_is_its_local_steps_and_one_exchange() -> None:
+    session, budget, counted = Session(), Settled(8, 3), list[tuple[int, float]]()
+    assert loop_of(budget, counted=counted).run(Context(session)) == LoopExit.STEPS
+    assert session.made == [3, 3, 2] and budget.left == 0 and budget.settled == 1
+    assert session.calls == [OPENING, 1, 1, END, 1, 1, END, 1, END]
+    assert counted == [(3, 12.0), (3, 12.0), (2, 8.0)]
+
+
+def test_calls_of_a_fixed_length_are_used_where_they_fit() -> None:
+    session = Session(steps=8)
+    loop = loop_of(Settled(20, 8), steps=8, longest_call=4, fixed=True)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert session.calls == [OPENING, *[3, 3, 1, END] * 2, 3, END], "three calls for 7 steps, where 4 would need four"
+    assert session.made == [8, 8, 4]
+
+
+def test_only_the_last_exchange_of_a_burst_has_the_hooks() -> None:
+    session = Session()
+    loop = loop_of(Settled(1_000, 3))
+    loop._bursts._steps = 9  # type: ignore[attr-defined]
+    loop._bursts.record = lambda steps, secs: None  # type: ignore[method-assign]
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert session.with_hooks[:6] == [False, False, True] * 2
+
+
+@pytest.mark.parametrize("asked", [2, 3, 4])
+def test_the_steps_of_a_round_that_is_left_in_the_middle_are_given_back(asked: int) -> None:
+    session, budget = Session(steps=5), Settled(100, 5)
+    loop = loop_of(budget, after(asked), steps=5)
+    assert loop.run(Context(session)) == LoopExit.STOPPED
+    assert session.made == [] and session.calls == [OPENING, *[1] * (asked - 2)]
+    assert budget.left == 100 and loop.global_step == 0
+
+
+def test_what_was_exchanged_before_is_not_given_back() -> None:
+    session, budget = Session(), Settled(100, 3)
+    loop = loop_of(budget, lambda: len(session.calls) >= 8)  # in the third round
+    assert loop.run(Context(session)) == LoopExit.STOPPED
+    assert session.made == [3, 3] and budget.left == 94
+    assert (loop.global_step, loop.next_step) == (6, 6)
+
+
+@pytest.mark.parametrize(("input_steps", "made"), [(7, [3, 3, 1]), (6, [3, 3, 0]), (2, [2])])
+def test_input_that_ends_in_a_round_ends_the_loop_after_its_exchange(input_steps: int, made: list[int]) -> None:
+    session, budget = Session(input_steps=input_steps), Settled(100, 3)
+    assert loop_of(budget).run(Context(session)) == LoopExit.INPUT
+    assert session.made == made
+    assert budget.left == 100 - input_steps and budget.settled == 1
+
+
+def test_the_global_step_is_that_of_the_pulled_values() -> None:
+    session = Session(others=2)  # other workers' steps
+    loop = loop_of(Settled(9, 3))
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert loop.global_step == 15
+
+
+def test_rounds_in_lockstep_end_at_the_last_step() -> None:
+    session = Session(steps=4)
+    assert loop_of(LockstepSource(10), steps=4).run(Context(session)) == LoopExit.STEPS
+    assert session.made == [4, 4, 2]
+
+
+def test_rounds_in_lockstep_end_at_each_cut() -> None:
+    session = Session(steps=4)
+    assert loop_of(LockstepSource(22), steps=4, cuts=10).run(Context(session)) == LoopExit.STEPS
+    assert session.made == [4, 4, 2, 4, 4, 2, 2]
+
+
+def test_a_worker_whose_rounds_are_shorter_than_those_of_others_makes_no_round_beyond_the_last_step() -> None:
+    """Others make 3 steps more in each round, as when this worker's rounds end after some seconds."""
+    session = Session(steps=4, others=3)
+    loop = loop_of(LockstepSource(12), steps=4, round_secs=1e-9)
+    loop._bursts._steps = 12  # type: ignore[attr-defined]
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert session.made == [1, 1, 1], "12 steps are made"
