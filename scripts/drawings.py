@@ -190,6 +190,27 @@ def modes() -> Drawing:
     return drawing
 
 
+def local() -> Drawing:
+    """Returns the picture of local steps."""
+    drawing = Drawing("Two workers pull, make four steps each on their own values, and push what these have changed.")
+    tops, round_width, step = (30, 60), 150, 28
+    for worker, top in enumerate(tops):
+        drawing.text(10, top + 13, f"worker:{worker}", "note")
+    drawing.text(10, 121, "ps:0", "note")
+    for number in range(2):
+        left = _LEFT + 10 + number * round_width
+        for top in tops:
+            for local_step in range(4):
+                drawing.bar(left + local_step * step, top, step, "other" if local_step % 2 else "step")
+            drawing.arrow((left, 108), (left, top + 16))
+            drawing.arrow((left + 4 * step, top + 16), (left + 4 * step + 6, 108))
+        drawing.bar(left + 4 * step + 2, 108, 22, "done")
+        drawing.text(left + 2 * step, 20, f"round {number + 1}", "note", "middle")
+    drawing.legend(140, ("step", "a local step"), ("other", "the next one"), ("done", "outer update"))
+    drawing.text(10, 176, "Up: the values.  Down: what the steps have changed.", "note")
+    return drawing
+
+
 def save() -> Drawing:
     """Returns the picture of a checkpoint."""
     drawing = Drawing(
@@ -372,6 +393,7 @@ def architecture() -> Drawing:
 
 DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "cluster": cluster, "modes": modes, "save": save, "recovery": recovery, "delta": delta, "racks": racks,
+    "local": local,
     "dev/architecture": architecture,
 }  # fmt: skip
 """Name of a file to the function that draws it."""

@@ -17,7 +17,6 @@ _STRATEGY = (
     "leave the strategy out, since the tasks of TF_CONFIG train together without it; "
     'RunConfig(job={"update": "sync"}) makes their updates synchronous'
 )
-_COPIES = "a variable lives once, on a ps; use an optimizer of tf.train"
 
 TPU = refused(
     "CrossShardOptimizer TPUDistributionStrategy batch_parallel core cross_replica_sum infeed_dequeue "
@@ -40,11 +39,30 @@ DISTRIBUTE = refused(
     "tf.contrib.distribute",
     _STRATEGY,
 )
+_LOCAL = (
+    "minimize with its inner optimizer alone, without the custom getter, and train with --local_steps={steps} "
+    "--outer_optimizer={outer}, {why}"
+)
 OPT = refused(
-    "AGNCustomGetter AGNOptimizer ElasticAverageCustomGetter ElasticAverageOptimizer ModelAverageCustomGetter "
-    "ModelAverageOptimizer",
+    "ElasticAverageCustomGetter ElasticAverageOptimizer",
     "tf.contrib.opt",
-    f"it averages copies of the model that the workers keep, and here {_COPIES}",
+    _LOCAL.format(
+        steps="COMMUNICATION_PERIOD", outer="elastic", why="where --outer_optimizer_arg=alpha=... is its moving_rate"
+    ),
+)
+OPT |= refused(
+    "ModelAverageCustomGetter ModelAverageOptimizer",
+    "tf.contrib.opt",
+    _LOCAL.format(steps="INTERVAL_STEPS", outer="sgd --update=sync", why="which averages the workers' values"),
+)
+OPT |= refused(
+    "AGNCustomGetter AGNOptimizer",
+    "tf.contrib.opt",
+    _LOCAL.format(
+        steps="COMMUNICATION_PERIOD",
+        outer="sgd",
+        why="where --outer_optimizer_arg=learning_rate=... is 1/COMMUNICATION_PERIOD",
+    ),
 )
 OPT |= refused("DropStaleGradientOptimizer", "tf.contrib.opt", "--update=bounded limits how stale a gradient may be")
 OPT |= refused(
