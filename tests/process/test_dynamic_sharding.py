@@ -95,6 +95,15 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
 
 
 @pytest.mark.timeout(3 * PATIENCE_SECS)
+@pytest.mark.parametrize("seed, num_ps, update", [(5, 2, "async"), long(6, 1, "bounded"), long(7, 2, "async")])
+def test_rounds_of_workers_that_are_killed_are_applied_as_a_whole_or_not_at_all(
+    processes: Processes, seed: int, num_ps: int, update: str
+) -> None:
+    flags = (f"--update={update}", "--local_steps=5", "--outer_optimizer_arg=learning_rate=1")
+    kill_some(Run(processes, num_ps, 3, *flags), random.Random(seed))
+
+
+@pytest.mark.timeout(3 * PATIENCE_SECS)
 @pytest.mark.parametrize(
     "seed, num_ps, update",
     [long(1, 2, "async"), *(long(seed, 2, ("async", "sync")[seed % 2]) for seed in asked_seeds(1))],
