@@ -30,14 +30,15 @@ class RoundSections:
       pull: the operation that ends a pull.
       told: int64 scalars, the global step of the pulled values, and the most steps of the round that begins with them.
       opening: further operations of the first pull of a session.
-      pulls_first: whether the push needs the pulled values, so that a round ends with its push.
+      pushed_step: int64 scalar, the global step after a round that ends with its push, which needs the pulled values;
+        empty for rounds that end with a pull.
     """
 
     local: tf.Operation
     pull: tf.Operation
     told: Sequence[tf.Tensor]
     opening: Sequence[tf.Operation]
-    pulls_first: bool
+    pushed_step: Sequence[tf.Tensor]
 
 
 class Told(NamedTuple):
@@ -68,12 +69,15 @@ class LocalCalls(UnrolledCalls):
     """
 
     def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
-        pull, *told = [sections.pull, *(tensor.op for tensor in sections.told)]
-        if not sections.pulls_first:
-            pull, *told = _pull_after(step.train, [pull, *told], num_ps)
+        first = self.first_round = Told(*sections.told)
+        if sections.pushed_step:
+            pull, (step_after,) = sections.pull, sections.pushed_step
+            self.next_round = Told(step_after, first.round_steps)
+        else:
+            pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
+            self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
         super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
-        self._sections, self.steps_made, self.first_round = sections, steps_made, Told(*sections.told)
-        self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, sections.told, strict=True)))
+        self._sections, self.steps_made = sections, steps_made
 
     @functools.cached_property
     def section(self) -> Section:

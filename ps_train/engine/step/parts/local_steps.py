@@ -75,6 +75,7 @@ class LocalSteps(StepPart):
         self._is_elastic = spec.job.is_elastic_average
         self._state = set(spec.variables.state())
         self._limits = spec.job.local_step_limits
+        self._pushed_step: list[tf.Tensor] = []
 
     def pull(self, pull: Pull) -> Pull:
         """Keeps what is pulled; the step gets the worker's own values."""
@@ -206,6 +207,10 @@ class LocalSteps(StepPart):
             made = update(given)
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 own = [*self._moves(), *self._fresh(), *self._round.reset]
+                if self._is_elastic:  # the next round goes on with the worker's values, at the step after the push
+                    self._pushed_step = [made.ops.step_after]
+                    with tf.control_dependencies([self._pull, *kept]):
+                        own.append(self._kept.renew(len(given.versions), made.ops.step_after))
                 with tf.control_dependencies(self._read):
                     own += self._forget()
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
@@ -261,7 +266,7 @@ class LocalSteps(StepPart):
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
             opening = [self._begin, *self._round.clear, *self._forget(), *(slot.initializer for slot in self._slots)]
             sections = RoundSections(
-                self._local, self._pull, [self._pulled_step, self._round_steps], opening, self._is_elastic
+                self._local, self._pull, [self._pulled_step, self._round_steps], opening, self._pushed_step
             )
             steps, left_out = self._round.steps.value, self._round.left_out.value
             made = steps if self._update.lockstep else steps + left_out
@@ -408,6 +413,11 @@ class _Kept:
             pairs = zip(self._variables, pulled, strict=True)
             self.assign = tf.group(*(variable.assign(value, read_value=False) for variable, value in pairs))
         self.values = self.read()
+
+    def renew(self, place: int, value: tf.Tensor) -> tf.Operation:
+        """Returns the operation that changes one of them."""
+        with tf.device("/device:CPU:0"):
+            return self._variables[place].assign(value, read_value=False)
 
     def read(self) -> list[tf.Tensor]:
         """Returns the kept scalars."""

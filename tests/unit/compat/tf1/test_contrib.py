@@ -62,7 +62,10 @@ def test_an_absent_name_is_refused_in_one_line(module, name):
         ("distribute.MirroredStrategy", "leave the strategy out"),
         ("opt.ElasticAverageOptimizer", "--local_steps=COMMUNICATION_PERIOD --outer_optimizer=elastic"),
         ("opt.ModelAverageOptimizer", "--local_steps=INTERVAL_STEPS --outer_optimizer=sgd --update=sync"),
-        ("opt.AGNOptimizer", "--outer_optimizer=sgd, where --outer_optimizer_arg=learning_rate=... is 1/COMMUNICATION_PERIOD"),
+        (
+            "opt.AGNOptimizer",
+            "--outer_optimizer=sgd, where --outer_optimizer_arg=learning_rate=... is 1/COMMUNICATION_PERIOD",
+        ),
         ("seq2seq.BeamSearchDecoder", "tf.nn.dynamic_rnn"),
         ("learn.datasets.DATASETS", "sklearn.datasets.load_iris"),
     ],
