@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ps_train.training.loop.burst_size import BurstScheduler
+from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
 from ps_train.training.loop.loop import TrainingLoop
 from ps_train.training.loop.step_sources import LockstepSource, StepSource
 from tests.support.clusters.cluster import InProcessCluster
 
 
 class SharedBudget:
-    """Hands out exactly so many steps, like the one on the board."""
+    """Hands out exactly so many steps, like the one on the board; whole portions, but for the last ones."""
 
-    def __init__(self, max_steps: int) -> None:
-        self._left = max_steps
+    def __init__(self, max_steps: int, portion: int = 1) -> None:
+        self._left, self._portion = max_steps, portion
         self._lock = threading.Lock()
 
     def take(self, wanted: int, global_step: int) -> int:
         with self._lock:
             count = min(wanted, self._left)
+            if self._portion < count < self._left:
+                count -= count % self._portion
             self._left -= count
             return count
 
@@ -57,14 +60,31 @@ class LoopSession:
 def pace_for(cluster: InProcessCluster) -> StepSource:
     """One for all workers of a cluster."""
     steps = cluster.job.max_steps
-    return LockstepSource(steps) if cluster.steps[0].lockstep else SharedBudget(steps)
+    return (
+        LockstepSource(steps) if cluster.steps[0].lockstep else SharedBudget(steps, cluster.job.local_step_limits.lower)
+    )
+
+
+def loop_of(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> TrainingLoop:
+    """The loop of a worker, made as `ps_train/training/tasks/attempt.py` makes it."""
+    job, step = cluster.job, cluster.steps[index]
+    if not job.has_local_steps:
+        rhythm = BurstScheduler.of(job)
+        return TrainingLoop(f"worker:{index}", step, pace, should_stop, first_step=0, bursts=rhythm)
+    rounds = RoundScheduler.of(
+        job,
+        nodes=step.calls.nodes,
+        replicas=1 if step.lockstep else len(cluster.steps),
+        round_steps=job.local_step_limits,
+        cuts=job.save_steps if step.lockstep else 0,
+        round_secs=job.round_secs,
+    )
+    return LocalLoop(f"worker:{index}", step, pace, should_stop, first_step=0, bursts=rounds)
 
 
 def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> str:
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
-    rhythm = BurstScheduler.of(cluster.job)
-    loop = TrainingLoop(f"worker:{index}", cluster.steps[index], pace, should_stop, first_step=0, bursts=rhythm)
-    why = loop.run(LoopSession(cluster.sessions[index]))
+    why = loop_of(cluster, index, pace, should_stop).run(LoopSession(cluster.sessions[index]))
     cluster.dismiss(index, by=index)
     return why
 

@@ -3,17 +3,24 @@
     rows = design(seed=1)
     print(rows[0].text())
 
-Most faults of combinations need two flags only, so some sixty jobs find what all 10^9 combinations would.
+Most faults of combinations need two flags only, so some hundred jobs find what all 10^12 combinations would.  Of these
+some eighty have no local steps, and every possible pair of all other levels: with local steps the optimizer runs
+elsewhere.  The others have local steps, and every possible pair with a level of theirs.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import random
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
+
+from ps_train.base.errors import ConfigError
+from ps_train.config.job import Job
+from ps_train.config.refusals import refuse
 
 FACTORS: Mapping[str, tuple[Any, ...]] = {
     "update": ("async", "bounded", "sync"),
@@ -41,6 +48,9 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
     "max_snapshot_mib": (256, 0),
     "layout": ("apart", "on_workers", "racks"),
     "waits": ("fixed", "following"),
+    "local_steps": (1, 3, 8),
+    "outer_optimizer": ("none", "sgd", "nesterov", "elastic"),
+    "inner_state": ("keep", "fresh"),
 }  # fmt: skip
 """Names of flags, or of what a row decides, and their levels.
 
@@ -52,7 +62,11 @@ Attributes:
   layout: where the ps are: processes of their own, or the workers; `racks`: apart, and workers add up in two racks.
   waits: whether max_steps_ahead, or backup_workers under `sync`, follows measurements.  No job takes long enough for
     another value than the first one, so the numbers are those of fixed ones.
+  outer_optimizer: `none`: the flag is left out; with one local step the job has none, then.
 """
+
+LOCAL = ("local_steps", "outer_optimizer", "inner_state")
+"""The factors of local steps.  A job without them has the first level of each."""
 
 CLIPS: Mapping[str, Mapping[str, float]] = {
     "none": {},
@@ -101,6 +115,14 @@ class Row:
     max_snapshot_mib: int = 256
     layout: str = "apart"
     waits: str = "fixed"
+    local_steps: int = 1
+    outer_optimizer: str = "none"
+    inner_state: str = "keep"
+
+    @property
+    def has_local_steps(self) -> bool:
+        """True if workers train values of their own."""
+        return self.local_steps > 1 or self.outer_optimizer != "none"
 
     @property
     def is_stale(self) -> bool:
@@ -157,6 +179,15 @@ class Row:
 
     def flags(self) -> list[str]:
         """Returns the flags that all jobs of the row have."""
+        arguments = {
+            "examples": self.examples, "equal": self.has_equal_examples, "table": self.table,
+            "linear": self.is_stale, "nan": -1 if self.nan_example is None else self.nan_example,
+        }  # fmt: skip
+        flags = [f"--{name}={value}" for name, value in self.values().items()]
+        return flags + [f"--model_arg={name}={value}" for name, value in arguments.items()]
+
+    def values(self) -> dict[str, Any]:
+        """Returns the values of these flags, without the arguments of the model."""
         values: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
@@ -172,14 +203,12 @@ class Row:
         values |= {"shard_examples": 2 * BATCH} if self.sharding == "dynamic" else {}
         values |= {"ps_recovery": "consistent"} if self.event == "kill_ps" else {}
         values |= {"ps_on_workers": True} if self.layout == "on_workers" else {}
+        values |= {"local_steps": self.local_steps} if self.local_steps > 1 else {}
+        values |= {"outer_optimizer": self.outer_optimizer} if self.outer_optimizer != "none" else {}
+        values |= {"inner_state": self.inner_state} if self.inner_state != "keep" else {}
         if self.waits == "following":
             values |= {"max_steps_ahead": "1..8"} if self.update == "bounded" else {"backup_workers": "auto"}
-        arguments = {
-            "examples": self.examples, "equal": self.has_equal_examples, "table": self.table,
-            "linear": self.is_stale, "nan": -1 if self.nan_example is None else self.nan_example,
-        }  # fmt: skip
-        flags = [f"--{name}={value}" for name, value in values.items()]
-        return flags + [f"--model_arg={name}={value}" for name, value in arguments.items()]
+        return values
 
     def text(self) -> str:
         """Returns the factors that are not at their default."""
@@ -242,61 +271,147 @@ RULES: tuple[Callable[..., bool], ...] = (
         not _needs_quiet(event, ending) or update == "sync" or num_workers == 1
     ),
     lambda ending, event: ending != "early_stop" or event not in ("kill_ps", "kill_worker"),
+    # It is not known in which order the rounds of several workers come, nor how many each of them makes.
+    lambda update, num_workers, local_steps, outer_optimizer: (
+        update == "sync" or num_workers == 1 or outer_optimizer in ("none", "sgd")
+        or (outer_optimizer == "nesterov" and local_steps == 1)
+    ),
+    lambda update, num_workers, local_steps, outer_optimizer, inner_state, optimizer: (
+        update == "sync" or num_workers == 1 or not _is_local(local_steps, outer_optimizer)
+        or optimizer in ("sgd", "adam", "lazy_adam")  # by equal gradients they make equal steps
+        or (local_steps == 1 and inner_state == "fresh" and optimizer != "ftrl")
+    ),
+    # A worker that is new among others has other slots, and other values, than they.
+    lambda event, num_workers, local_steps, outer_optimizer, inner_state, optimizer: (
+        event != "kill_worker" or num_workers == 1 or not _is_local(local_steps, outer_optimizer)
+        or (outer_optimizer != "elastic" and (optimizer == "sgd" or inner_state == "fresh"))
+    ),
 )  # fmt: skip
 """What a legal row has.  Each rule's parameters are the factors that it is about."""
 
-_NAMES = {rule: tuple(inspect.signature(rule).parameters) for rule in RULES}
+
+def _is_local(local_steps: int, outer_optimizer: str) -> bool:
+    return Row(local_steps=local_steps, outer_optimizer=outer_optimizer).has_local_steps
+
+
+def is_refused(row: Row) -> bool:
+    """Returns whether ps_train refuses a row, by its table of refusals."""
+    values = row.values() | {"towers": str(row.towers)} | ({"rack": "a"} if row.layout == "racks" else {})
+    arguments = (values.pop("optimizer_arg"),) if "optimizer_arg" in values else ()
+    try:
+        job = Job(**values, optimizer_arg=arguments, sources=dict.fromkeys(values, ""))
+        if row.table != "none":
+            refuse(job, tables=["emb"])
+    except ConfigError:
+        return True
+    return False
+
+
+@functools.cache
+def _may_be_with(local: tuple[Any, ...], factor: str, level: Any) -> bool:
+    """Returns whether the table has no objection to levels of LOCAL with another level, whatever the mode."""
+    own = dict(zip(LOCAL, local, strict=True))
+    modes = itertools.product(FACTORS["update"], FACTORS["steps_per_run"])
+    rows = (Row(**{"update": update, "steps_per_run": steps, **own, factor: level}) for update, steps in modes)
+    return not all(is_refused(row) for row in rows)
+
+
+def _table_allows(factor: str) -> Callable[..., bool]:
+    def rule(**levels: Any) -> bool:
+        return _may_be_with(tuple(levels[name] for name in LOCAL), factor, levels[factor])
+
+    return rule
+
+
+_NAMES: Mapping[Callable[..., bool], tuple[str, ...]] = {
+    **{rule: tuple(inspect.signature(rule).parameters) for rule in RULES},
+    **{_table_allows(factor): (*LOCAL, factor) for factor in FACTORS if factor not in LOCAL},
+}
 _RULES_OF = {factor: [rule for rule, names in _NAMES.items() if factor in names] for factor in FACTORS}
+_MODE = ("update", "num_workers")
 Level = tuple[str, int]
 """A factor and the number of one of its levels."""
+Levels = tuple[Level, ...]
+"""Levels that are to occur together in a row."""
 
 
 def is_legal(row: Row) -> bool:
     """Returns whether a row can be run, and its numbers are known."""
-    return all(rule(**{name: getattr(row, name) for name in names}) for rule, names in _NAMES.items())
+    known = all(rule(**{name: getattr(row, name) for name in names}) for rule, names in _NAMES.items())
+    return known and not is_refused(row)
 
 
 def design(seed: int) -> list[Row]:
     """Returns rows in which every pair of levels occurs that occurs in any legal row."""
     chance = random.Random(f"pairwise {seed}")
-    wanted = list(all_pairs())
+    plain = dict.fromkeys(LOCAL, 0)
+    others = _others(plain)
+    rows = _covering([pair for pair in all_pairs() if {name for name, _ in pair} <= others], chance, plain)
+    local = [pair for pair in all_pairs() if {name for name, _ in pair} - others]
+    return rows + _covering([*local, *all_modes()], chance, {})
+
+
+def _others(chosen: Container[str]) -> set[str]:
+    return {name for name in FACTORS if name not in chosen}
+
+
+def _covering(wanted: list[Levels], chance: random.Random, chosen: Mapping[str, int]) -> list[Row]:
+    """Returns rows in which all of these levels occur together that do so in any legal row.
+
+    Args:
+      wanted: the levels; where `chosen` is empty, a row has local steps, whatever its levels of LOCAL are.
+      chance: decides.
+      chosen: levels of all rows.
+    """
     chance.shuffle(wanted)
-    missing, rows = dict.fromkeys(wanted), []
-    for pair in wanted:
-        if pair not in missing:
+    missing, rows = dict.fromkeys(wanted), list[Row]()
+    for levels in wanted:
+        if levels not in missing:
             continue
-        found = [row for _ in range(100) if (row := row_with(pair, chance)) is not None]
-        if not found:  # no legal row has it
-            del missing[pair]
+        found = [row for _ in range(100) if (row := row_with(levels, chance, chosen)) is not None]
+        found = [row for row in found if chosen or row.has_local_steps]
+        found.sort(key=lambda row: -_worth(row, missing))
+        best = next((row for row in found if not is_refused(row)), None)
+        if best is None:  # no legal row has it
+            del missing[levels]
             continue
-        best = max(found, key=lambda row: _worth(row, missing))
         rows.append(best)
-        for covered in pairs_of(best):
+        for covered in levels_of(best):
             missing.pop(covered, None)
     return rows
 
 
-def _worth(row: Row, missing: Container[tuple[Level, Level]]) -> float:
-    """Returns how many missing pairs a row covers, for its cost; rows with different examples are preferred."""
-    covered = sum(pair in missing for pair in pairs_of(row))
+def _worth(row: Row, missing: Container[Levels]) -> float:
+    """Returns how many missing levels a row covers, for its cost; rows with different examples are preferred."""
+    covered = sum(levels in missing for levels in levels_of(row))
     return covered * (1.0 if row.has_equal_examples else 1.6) / row.processes**0.3
 
 
-def all_pairs() -> Iterator[tuple[Level, Level]]:
+def all_pairs() -> Iterator[Levels]:
     """Yields every pair of levels of two factors, whether it is legal or not."""
     for one, other in itertools.combinations(FACTORS, 2):
         for pair in itertools.product(range(len(FACTORS[one])), range(len(FACTORS[other]))):
             yield (one, pair[0]), (other, pair[1])
 
 
-def pairs_of(row: Row) -> Iterable[tuple[Level, Level]]:
-    """Returns the pairs of levels in a row."""
-    return itertools.combinations([(name, FACTORS[name].index(getattr(row, name))) for name in FACTORS], 2)
+def all_modes() -> Iterator[Levels]:
+    """Yields every level of local steps in every mode, with any number of workers: they decide what a round is."""
+    for local in LOCAL:
+        for levels in itertools.product(*(range(len(FACTORS[name])) for name in (*_MODE, local))):
+            yield tuple(zip((*_MODE, local), levels, strict=True))
 
 
-def row_with(pair: Iterable[Level], chance: random.Random) -> Row | None:
-    """Returns a legal row with these levels, chosen at random; None if there is none."""
-    chosen = dict(pair)
+def levels_of(row: Row) -> Iterator[Levels]:
+    """Yields the pairs of levels in a row, and its modes of local steps."""
+    own = {name: (name, FACTORS[name].index(getattr(row, name))) for name in FACTORS}
+    yield from itertools.combinations(own.values(), 2)
+    for local in LOCAL:
+        yield tuple(own[name] for name in (*_MODE, local))
+
+
+def row_with(levels: Iterable[Level], chance: random.Random, others: Mapping[str, int]) -> Row | None:
+    """Returns a row with these levels and others that keeps the rules, chosen at random; None if there is none."""
+    chosen = {**others, **dict(levels)}
     left = [name for name in FACTORS if name not in chosen]
     chance.shuffle(left)
     left.sort(key=lambda name: -len(_RULES_OF[name]))  # the most bound ones first

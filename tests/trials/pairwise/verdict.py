@@ -15,6 +15,7 @@ import numpy as np
 from ps_train.embeddings import positions_of
 from tests.trials.pairwise.factors import EXPIRE_STEPS, RESUME_STEP, STEPS, Row
 from tests.trials.pairwise.job import Run
+from tests.trials.pairwise.local_oracle import oracle_of
 from tests.trials.pairwise.model import IDS
 from tests.trials.pairwise.oracle import Oracle
 
@@ -32,6 +33,13 @@ SLOT_KEYS: Mapping[str, Mapping[str, str]] = {
 }
 """Optimizer to the oracle's name of a slot, to its name in a checkpoint."""
 
+OUTER_KEYS: Mapping[str, Mapping[str, str]] = {
+    "sync": {"momentum": "Momentum"},
+    "async": {"momentum": "momentum", "sum": "sum"},
+    "bounded": {"momentum": "momentum", "sum": "sum"},
+}
+"""The same for the outer optimizer `nesterov`, by the update mode."""
+
 
 def tolerance_of(row: Row, name: str) -> float:
     """Returns the tolerance of a variable, relative to how far it has moved."""
@@ -47,11 +55,11 @@ def tolerance_of(row: Row, name: str) -> float:
 
 def faults(row: Row, run: Run, values: Values) -> list[str]:
     """Returns what is not as it must be."""
-    oracle = Oracle(row)
+    oracle = oracle_of(row)
     found = _run(oracle, run)
     if found:
         return found
-    initial = Oracle(row)
+    initial = oracle_of(row)
     for name, want in oracle.values.items():
         if name == "emb":
             found += _faults_of_table(oracle, initial, values)
@@ -67,7 +75,8 @@ def faults(row: Row, run: Run, values: Values) -> list[str]:
 
 
 def _slots(oracle: Oracle, name: str) -> Mapping[str, str]:
-    keys = SLOT_KEYS[oracle.row.optimizer]
+    row = oracle.row
+    keys = OUTER_KEYS[row.update] if row.has_local_steps else SLOT_KEYS[row.optimizer]
     return {slot: keys[slot] for slot in oracle.slots[name]}
 
 

@@ -52,6 +52,7 @@ class StormJob:
         # Who is to come back needs time to start where many processes share two cores.
         flags = [*FLAGS, f"--update={storm.update}", f"--recovery_timeout_secs={20 if storm.missing else 60}"]
         flags += [f"--{name}={value}" for name, value in storm.options.items()]
+        flags += [f"--outer_optimizer_arg={name}={value}" for name, value in storm.outer_arguments.items()]
         flags += [f"--job_name={job_name}", f"--task_index={index}"]
         flags += ["--ps_on_workers"] if storm.layout == "ps on workers" else []
         if storm.racks:

@@ -16,8 +16,13 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from typing import Any
 
-VERSION = 5
+from ps_train.base.errors import ConfigError
+from ps_train.config.job import Job
+from ps_train.config.refusals import refuse
+
+VERSION = 6
 """Of the generator: what a seed means.  Only storms of one version count together."""
 
 STEPS = {"async": 200, "bounded": 100, "sync": 100}
@@ -119,6 +124,7 @@ class Storm:
         if layout == "ps on workers":  # `excess.py` knows two ps
             num_ps = num_workers = 2 if update == "async" else num_workers
         options = {"steps_per_run": "1"} if racks else _options(chance, update, dynamic, tables)
+        options |= _local_options(chance, update, dynamic, tables, racks, options)
         tasks = [f"ps:{i}" for i in range(num_ps) if layout != "ps on workers"]
         tasks += [f"worker:{i}" for i in range(num_workers)]
         pause = (STEPS[update] // 12, STEPS[update] // 4)
@@ -134,6 +140,31 @@ class Storm:
     def ps_tasks(self) -> list[str]:
         """Returns the names of the ps that are processes of their own."""
         return [f"ps:{i}" for i in range(self.num_ps) if self.layout != "ps on workers"]
+
+    @property
+    def is_local(self) -> bool:
+        """Returns whether workers make local steps."""
+        return bool(self.options.keys() & {*_LOCAL})
+
+    @property
+    def averages(self) -> bool:
+        """Returns whether the values are elastic averages, of which it is not known how far they have come."""
+        return self.options.get("outer_optimizer") == "elastic"
+
+    @property
+    def round_steps(self) -> int:
+        """Returns the most steps of a push."""
+        return int(self.options.get("local_steps", 1))
+
+    @property
+    def outer_arguments(self) -> dict[str, float]:
+        """Returns the arguments with which each difference moves the values by itself, or under sync by its mean."""
+        if not self.is_local or self.averages:
+            return {}
+        if self.options.get("outer_optimizer") != "nesterov":
+            return {"learning_rate": 1.0}
+        # Where differences come one by one, each moves the values by its part.
+        return {"learning_rate": 1.0 if self.update == "sync" else float(self.num_workers), "momentum": 0.0}
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -176,6 +207,9 @@ class Storm:
         found += [name for name in ("elastic", "dynamic", "tables") if getattr(self, name)]
         found += ["cluster_file"] if self.moves else []
         found += [name for name in self.options if name != "steps_per_run"]
+        found += ["local"] if self.is_local else []
+        outer = self.options.get("outer_optimizer")
+        found += [f"outer_optimizer={outer}"] if outer else []
         found += ["push_codec=auto"] if self.options.get("push_codec") == "auto" else []
         found += ["several at once"] if any(len(blows) > 1 for _, blows in self.moments()) else []
         return found + sorted({blow.kind.value for blow in self.blows}) + (["for good"] if self.missing else [])
@@ -209,6 +243,31 @@ def _options(chance: random.Random, update: str, dynamic: bool, tables: bool) ->
     if push in ("int8", "auto") and dynamic and update == "sync":
         push = "bfloat16"
     return options | {name: codec for name, codec in (("pull_codec", pull), ("push_codec", push)) if codec != "none"}
+
+
+_LOCAL = {"local_steps": ("1", "3", "8"), "outer_optimizer": ("none", "sgd", "nesterov", "elastic")}
+"""Flags of local steps and their values; those that are left out are the first ones."""
+
+
+def _local_options(
+    chance: random.Random, update: str, dynamic: bool, tables: bool, racks: bool, others: dict[str, str]
+) -> dict[str, str]:
+    """Returns the flags of local steps, and another push codec where the model needs it; {} without local steps."""
+    drawn = {name: chance.choice(values) for name, values in _LOCAL.items()}
+    options = {name: value for name, value in drawn.items() if value != _LOCAL[name][0]}
+    # A mean over workers that have used other examples, or not as many, is no whole number.
+    if not options or chance.random() < 0.4 or (update == "sync" and dynamic):
+        return {}
+    given: dict[str, Any] = {"update": update, "sharding": "dynamic" if dynamic else "static", **others, **options}
+    try:
+        job = Job(**given, rack="a" if racks else "")
+        if tables:
+            refuse(job, tables=["hot"])
+    except ConfigError:
+        return {}
+    # A round has a use of an example beside several updates, which int8 does not have both; auto ends there.
+    is_narrow = dynamic and others.get("push_codec") in ("int8", "auto")
+    return options | ({"push_codec": "bfloat16"} if is_narrow else {})
 
 
 def _for_good(chance: random.Random, tasks: list[str], pause: tuple[int, int]) -> tuple[Blow, ...]:

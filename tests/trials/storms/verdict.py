@@ -56,6 +56,7 @@ class Promise:
         each worker when a ps was struck.  A worker has one push on its way at a time.
       slack: how far an element may be from the number of updates, where a lossy codec sends some elements later.
       uses: whether uses of examples are counted.
+      averages: whether values are elastic averages: they follow the workers, and are never ahead of all steps.
     """
 
     steps: int
@@ -63,10 +64,18 @@ class Promise:
     pushes: int = 0
     slack: float = 0.0
     uses: bool = False
+    averages: bool = False
+
+    @property
+    def on_ps_0(self) -> tuple[int, int]:
+        """Returns the fewest and the most updates that ps 0 may have made."""
+        return (1 if self.averages else self.steps), self.steps
 
     @property
     def updates(self) -> tuple[int, int]:
         """Returns the fewest and the most updates that ps 1 may have made."""
+        if self.averages:
+            return self.on_ps_0
         return self.steps + self.excess[0] - self.pushes, self.steps + self.excess[1] + self.pushes
 
 
@@ -98,7 +107,7 @@ def faults(values: Values, plan: Plan, promise: Promise) -> list[str]:
     made: dict[int, float] = {}
     for name in ("first", "second"):
         for ps, part in plan.parts(values, name):
-            least, most = (promise.steps, promise.steps) if ps == 0 else promise.updates
+            least, most = promise.on_ps_0 if ps == 0 else promise.updates
             slack = promise.slack + NEAR
             if part.min() < least - slack or part.max() > most + slack:
                 found.append(f"{name} on ps {ps}: {part.tolist()}, not {least} to {most}")

@@ -141,13 +141,17 @@ class Run:
         struck = [blow for blow in storm.blows if blow.strikes]
         is_ps = storm.layout == "ps on workers"
         pushes = sum(1 if blow.task.startswith("worker") and not is_ps else workers for blow in struck)
-        slack = 2.0 * workers * len(storm.blows) if "top_k" in storm.options.get("push_codec", "") else 0.0
+        pushes *= storm.round_steps
+        is_rough = "top_k" in storm.options.get("push_codec", "")
+        slack = 2.0 * storm.round_steps * workers * len(storm.blows) if is_rough else 0.0
+        if storm.averages:
+            return Promise(step, slack=slack, averages=True)
         if storm.num_ps == 1 or storm.update == "sync":
             return Promise(step, slack=slack, uses=storm.dynamic)
         if storm.dynamic or storm.update == "bounded":
             return Promise(step, pushes=pushes, slack=slack, uses=storm.dynamic)
         sleeps = any(blow.task == "worker:0" and blow.kind in (Kind.STOP, Kind.STOP_KILL) for blow in struck)
-        unheard = step if sleeps else UNHEARD * (workers - 1) + 20
+        unheard = step if sleeps else (UNHEARD + storm.round_steps) * (workers - 1) + 20
         return Promise(step, excess(self.losses(), step, unheard), pushes, slack)
 
     def keep(self, logs: pathlib.Path) -> None:

@@ -100,11 +100,16 @@ class LocalSteps(StepPart):
                 values=values,
                 step=self._kept.values[count] + self._round.done.value,
                 read=[],
-                torn=self._kept.values[count + 1 : count + 1 + len(found.torn)],
+                torn=found.torn if self._is_elastic else self._kept.values[count + 1 : count + 1 + len(found.torn)],
                 is_kept=True,
             )
 
         return pulled
+
+    @property
+    def _before_push(self) -> list[tf.Operation]:
+        """What the push waits for; under `elastic` its distance is that from the present values of the ps."""
+        return [self._local, self._pull] if self._is_elastic else [self._local]
 
     def _steps_at(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the most steps of the round that begins at a global step, int64 scalar."""
@@ -116,8 +121,7 @@ class LocalSteps(StepPart):
         def computed(inputs: PulledInputs, batches: Batches) -> Computed:
             found = compute(inputs, batches)
             self._local = self._local_step(inputs, found)
-            # Under `elastic` the distance is that from the values as they are now.
-            with tf.control_dependencies([self._local, *([self._pull] if self._is_elastic else [])]):
+            with tf.control_dependencies(self._before_push):
                 now = {name: variable.read_value() for name, variable in self._now.items()}
                 start = {name: self._start[name].read_value() for name in found.gradients}
                 self._round.end()
@@ -219,7 +223,7 @@ class LocalSteps(StepPart):
 
     def _kept_on_ps(self, num_ps: int) -> list[tf.Tensor]:
         """Returns the versions on their ps, then the time at which the round began, on ps 0."""
-        with on_worker(self._spec.device), tf.control_dependencies([self._local]):
+        with on_worker(self._spec.device), tf.control_dependencies(self._before_push):
             kept = self._kept.read()
         found = [*kept[:num_ps], *kept[-1:]]
         places = [*range(num_ps), 0]

@@ -64,7 +64,7 @@ def test_an_absent_name_is_refused_in_one_line(module, name):
         ("opt.ModelAverageOptimizer", "--local_steps=INTERVAL_STEPS --outer_optimizer=sgd --update=sync"),
         (
             "opt.AGNOptimizer",
-            "--outer_optimizer=sgd, where --outer_optimizer_arg=learning_rate=... is 1/COMMUNICATION_PERIOD",
+            "--outer_optimizer_arg=learning_rate=... is 1/COMMUNICATION_PERIOD",
         ),
         ("seq2seq.BeamSearchDecoder", "tf.nn.dynamic_rnn"),
         ("learn.datasets.DATASETS", "sklearn.datasets.load_iris"),
