@@ -32,6 +32,10 @@ SUMS = "ps_train/sums"
 """Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
 
 
+RATE = "learning_rate"
+"""Name of the variable of an optimizer that has its learning rate, where that may be changed from outside."""
+
+
 SKIPPED = "ps_train/skipped"
 """Key of a collection: for each build of a model with `may_skip`, True (bool scalar) if the batch makes no update."""
 

@@ -63,6 +63,7 @@ class LocalCalls(UnrolledCalls):
       steps_made: int64 scalar, the number of steps of the round that had examples.
 
     Attributes:
+      pull: the operation of a pull alone.
       steps_made: the same, to be fetched with the end of a round.
       next_round: what the pull at its end tells, to be fetched with it.
       first_round: what the first pull tells.
@@ -77,7 +78,7 @@ class LocalCalls(UnrolledCalls):
             pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
             self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
         super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
-        self._sections, self.steps_made = sections, steps_made
+        self._sections, self.steps_made, self.pull = sections, steps_made, sections.pull
 
     @functools.cached_property
     def section(self) -> Section:

@@ -10,9 +10,10 @@ pushed, and the next session begins with a pull.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ps_train.base.bounds import Bounds
@@ -89,9 +90,18 @@ class RoundScheduler(BurstScheduler):
 class LocalLoop(TrainingLoop):
     """The loop that runs one replica's rounds; see `TrainingLoop`."""
 
+    _must_pull = False
+
+    def paused(self) -> None:
+        """Begins the next round with values that are pulled again: others may have changed them meanwhile."""
+        self._must_pull = True
+
     def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
         """Makes the rounds of a burst; returns True if the input has ended."""
         begun, rounds = 0, cast(RoundScheduler, self._bursts)
+        if self._must_pull:
+            self._must_pull = False
+            self._first_pull(run, [])
         while begun < size.steps and not self._should_stop():
             length = rounds.round_length(self.global_step, size.steps - begun)
             left, started = length - 1, time.monotonic()
@@ -125,10 +135,13 @@ class LocalLoop(TrainingLoop):
     def _open(self, session: Any) -> None:
         """Makes the first pull of the session."""
         if self._opening:
-            self._count_call(0)
-            fetches = {"train": self._opening, **self._calls.first_round._asdict()}
-            self._began_round(session.run(fetches, options=UNBOUNDED_CALL))
+            self._must_pull = False
+            self._first_pull(functools.partial(session.run, options=UNBOUNDED_CALL), self._opening)
             self._opening = []
+
+    def _first_pull(self, run: Callable[..., Any], opening: Sequence[Any]) -> None:
+        self._count_call(0)
+        self._began_round(run({"train": [self._calls.pull, *opening], **self._calls.first_round._asdict()}))
 
     def _began_round(self, told: Mapping[str, Any]) -> None:
         """Takes in what the pull at the beginning of a round tells."""

@@ -123,6 +123,9 @@ class TrainingLoop:
                 return self._end(LoopExit.INPUT)
         return LoopExit.STOPPED
 
+    def paused(self) -> None:
+        """Takes in that steps have waited, for a checkpoint or the end of an epoch."""
+
     def _diverged(self, inputs: str) -> DivergedError:
         """Returns the error of a step that is not finite; `inputs` are those of its batch that are not."""
         what = f"{NOT_FINITE}, on {self._name} after global step {self.global_step}; that step was not applied or saved"

@@ -159,6 +159,8 @@ class Attempt:
         """Waits for a checkpoint, for which all steps before it must be made; returns False if the loop must end."""
         session = self.session
         assert session is not None, "the loop runs in it"
+        if is_first and self._loop is not None:
+            self._loop.paused()
         if is_first and not self._step.lockstep:
             self._parts.rounds.pause(session)
         self._parts.saves.while_paused(session, is_first)

@@ -51,8 +51,9 @@ from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
 from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
-from ps_train.engine.variables.variables import on_worker, ps_device, zeros_variable
+from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import OWN, local_variable
+from ps_train.modeling.model import RATE
 
 ROUNDS = Gauge(
     "rounds", "Rounds", "Exchanges of local steps that the parameter servers have applied in this run.", "",
@@ -76,6 +77,8 @@ class LocalSteps(StepPart):
         self._state = set(spec.variables.state())
         self._limits = spec.job.local_step_limits
         self._pushed_step: list[tf.Tensor] = []
+        self._rate: list[Any] = []
+        self._slots: list[Any] = []
 
     def pull(self, pull: Pull) -> Pull:
         """Keeps what is pulled; the step gets the worker's own values."""
@@ -89,8 +92,8 @@ class LocalSteps(StepPart):
             self._start = {name: _variable(f"start/{name}", name, value) for name, value in trained.items()}
             given = {name: value for name, value in found.values.items() if name in self._state or not self._is_elastic}
             self._pulled_step, self._round_steps = found.step, tf.identity(self._steps_at(found.step))
-            kept = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
-            self._pull = tf.group(*kept, name="ps_train/round/pull")
+            self._kept_pull = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
+            self._rate_after = found.versions[:1]
             self._begin = tf.group(*_assigned(self._now, trained), name="ps_train/round/begin")
             self._round = _Round()
             count = len(found.versions)
@@ -121,6 +124,7 @@ class LocalSteps(StepPart):
         def computed(inputs: PulledInputs, batches: Batches) -> Computed:
             found = compute(inputs, batches)
             self._local = self._local_step(inputs, found)
+            self._pull = tf.group(*self._kept_pull, *self._pulled_rate(), name="ps_train/round/pull")
             with tf.control_dependencies(self._before_push):
                 now = {name: variable.read_value() for name, variable in self._now.items()}
                 start = {name: self._start[name].read_value() for name in found.gradients}
@@ -144,6 +148,27 @@ class LocalSteps(StepPart):
             )
 
         return computed
+
+    def _pulled_rate(self) -> list[tf.Operation]:
+        """Makes the learning rate that may be changed from outside, on ps 0; returns the operation that pulls it.
+
+        An optimizer with such a rate has it in a variable, which is then no slot of the worker.
+        """
+        own = [one for one in self._slots if one.op.name.rpartition("/")[2] == RATE and not one.shape.as_list()]
+        self._slots = [one for one in self._slots if all(one is not rate for rate in own)]
+        pulls = []
+        for one in own:
+            with tf.device(ps_device(0)):
+                first = tf.get_static_value(one.initial_value)
+                self._rate = [v1.get_variable(RATE, initializer=first, trainable=False, use_resource=True)]
+                with tf.control_dependencies(self._rate_after):
+                    value = self._rate[0].read_value()
+            pulls.append(one.assign(value, read_value=False))
+        return pulls
+
+    def entries(self) -> list[CheckpointEntry]:
+        """Returns the entry of the learning rate, if it may be changed from outside."""
+        return [CheckpointEntry(RATE, "", one, optional=True) for one in self._rate]
 
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
@@ -441,7 +466,7 @@ def _assigned(variables: Mapping[str, Any], values: Mapping[str, tf.Tensor]) -> 
     return [variables[name].assign(value, read_value=False) for name, value in values.items() if name in variables]
 
 
-def _moved(variables: Sequence[Any]) -> Sequence[Any]:
+def _moved(variables: list[Any]) -> list[Any]:
     """Moves variables from those of the program to the worker's own."""
     graph = v1.get_default_graph()
     of_program = graph.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
