@@ -21,6 +21,7 @@ from benchmarks import (
     growth,
     input_speed,
     keras_fits,
+    local_scores,
     modes,
     on_workers,
     options,
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     commands = {
         "compare": compare.run,
         "accuracy": accuracy.run,
+        "local_scores": local_scores.run,
         "accumulators": accumulators.run,
         "wire": wire.run,
         "startup": startup.run,

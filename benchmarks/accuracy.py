@@ -70,7 +70,7 @@ VARIANTS = (
 
 def run(options: argparse.Namespace) -> int:
     flags = ["--update=sync", f"--num_ps={options.num_ps}", f"--num_workers={options.num_workers}"]
-    scores = {job.name: {variant: _score(job, [*flags, *variant.split()]) for variant in VARIANTS} for job in JOBS}
+    scores = {job.name: {variant: score(job, [*flags, *variant.split()]) for variant in VARIANTS} for job in JOBS}
     record = {"date": results.today(), "machine": machine.machine(), "flags": flags, "scores": scores}
     text = report(record)
     results.store("accuracy", record, text, "", options.results)
@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _score(job: Job, flags: Sequence[str]) -> float:
-    """Trains the job to its end.  Raises ContenderError if it does not get there."""
+def score(job: Job, flags: Sequence[str]) -> float:
+    """Trains the job to its end, and returns its score.  Raises ContenderError if it does not get there."""
     with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory)) as processes:
         command = [sys.executable, "-m", "ps_train", *job.flags, *flags, "--model_dir=model", "--save_secs=3600"]
         running = processes.start(Program(job.name, command))

@@ -34,6 +34,7 @@ WHAT = {
     "delta": "seconds, memory and bytes of a delta of a large table",
     "big_table": "time and memory of a table of 1.3 GB on 2 ps",
     "accuracy": "test scores of shipped jobs with smaller messages",
+    "local_scores": "test scores of jobs with local steps",
     "accumulators": "test scores by the first value of Adagrad's accumulators",
     "codec_cpu": "CPU time of each codec for a value",
     "batch_size": "a batch size that follows the network, over a slow wire",

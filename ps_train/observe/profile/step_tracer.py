@@ -75,7 +75,8 @@ class StepTracer:
         self._task, self._clocks, self._first, self._left, self._recorded = task, clocks, first, count, recorded
         self._calls: list[TracedCall] = []
         self._step = self._made = self._train_ops = self._ended = 0
-        self._secs: dict[int, float] = {}  # of an untraced call, by its steps; 0 after the first, which is prepared
+        # Of an untraced call, by its steps, negative for local ones; 0 after the first, which is prepared.
+        self._secs: dict[int, float] = {}
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
         self._due, self._sampled_from = 0.0, 0
         self._alone = 0  # local steps of the present round
@@ -102,12 +103,13 @@ class StepTracer:
             began = time.time_ns()
             result = run(fetches) if metadata is None else run(fetches, options=options, run_metadata=metadata)
             ended = time.time_ns()
-            expected_end = began + int(self._known_secs(steps) * 1e9) if self._known_secs(steps) else 0
+            kind = -steps if is_local else steps
+            expected_end = began + int(self._known_secs(kind) * 1e9) if self._known_secs(kind) else 0
             stats = metadata and metadata.step_stats
             call = TracedCall(self._step, steps, self._ended or began, ended, expected_end, stats, self._alone + 1)
             self._alone = self._alone + steps if is_local else 0
             self._ended, self._step, self._made = ended, self._step + steps, self._made + 1
-            self._note(call, (ended - began) / 1e9)
+            self._note(call, kind, (ended - began) / 1e9)
             if "step" in fetches:
                 self._step = int(result["step"])
             return result
@@ -140,10 +142,10 @@ class StepTracer:
         is_due = self._made >= _CALLS_BEFORE and time.monotonic() >= self._due and self._step >= self._sampled_from
         return is_due and is_usual and not is_local and not is_busy and self._known_secs(steps) > 0
 
-    def _note(self, call: TracedCall, secs: float) -> None:
+    def _note(self, call: TracedCall, kind: int, secs: float) -> None:
         if call.step_stats is None:
-            usual = self._secs.get(call.steps)
-            self._secs[call.steps] = 0.0 if usual is None else usual + (secs - usual) / 10 if usual else secs
+            usual = self._secs.get(kind)
+            self._secs[kind] = 0.0 if usual is None else usual + (secs - usual) / 10 if usual else secs
             if usual is not None:
                 self._recent.append((call.steps, (call.ended - call.began) / 1e9))
         elif self._left and call.step >= self._first:
@@ -153,7 +155,7 @@ class StepTracer:
                 self._recorded(self._calls, self._untraced())
                 self._calls = []
         else:
-            extra = max(0.0, secs - self._known_secs(call.steps))
+            extra = max(0.0, secs - self._known_secs(kind))
             self._due = time.monotonic() + max(_PAUSE_SECS, extra / _MOST_COST)
             self._analysis = threading.Thread(target=self._analyse, args=[call], daemon=True, name="step-parts")
             self._analysis.start()
@@ -162,8 +164,8 @@ class StepTracer:
         """Returns the seconds of a step in the latest untraced calls, with the time between them."""
         return sum(secs for _, secs in self._recent) / max(1, sum(steps for steps, _ in self._recent))
 
-    def _known_secs(self, steps: int) -> float:
-        return self._secs.get(steps, 0.0)
+    def _known_secs(self, kind: int) -> float:
+        return self._secs.get(kind, 0.0)
 
     def _analyse(self, call: TracedCall) -> None:
         began = time.thread_time()

@@ -194,6 +194,7 @@ class Recovery:
             self.checkpoints.forget_newer(restored)
             line = f"resumed from {self.checkpoints.shown_directory} at step {restored}"
             line += f"; {described(self.job, 'warm_start')} is not used" if self.job.warm_start else ""
+            line += "; each worker's own optimizer begins with fresh slots" if self.job.has_local_steps else ""
             record_event("restored", line)
             self.console.line(line)
         return self._global_step(session)

@@ -94,7 +94,7 @@ def test_samples_are_rare_enough_for_what_they_cost():
     for _ in range(6):
         burst(tracer, session, wrap)
     usual = tracer._secs[4]
-    tracer._note(step_tracer.TracedCall(9, 4, 0, 0, 0, statistics()), usual + 1.0)
+    tracer._note(step_tracer.TracedCall(9, 4, 0, 0, 0, statistics()), 4, usual + 1.0)
     assert tracer._due == pytest.approx(time.monotonic() + 250, abs=5), "one second is 0.4 % of 250"
 
 
