@@ -26,6 +26,11 @@ COUNTING = (
         long("--update=sync"),
         long("--update=async --sharding=dynamic"),
         "--update=sync --backup_workers=1",
+        "--update=sync --local_steps=8",
+        long("--update=async --local_steps=8"),
+        long("--update=bounded --local_steps=8 --sharding=dynamic"),
+        long("--update=sync --local_steps=8 --backup_workers=1"),
+        long("--update=sync --local_steps=8 --outer_optimizer=elastic"),
     ],
 )
 def test_checkpoints_are_at_multiples_with_several_workers(processes: Processes, update: str) -> None:

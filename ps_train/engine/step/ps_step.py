@@ -143,6 +143,9 @@ def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[Applied
     slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
     keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])
     variables = checkpoint_entries(spec.plan, state.variables, slots, keys.key_of, keys.slot_key_of)
+    if spec.job.has_local_steps:  # an outer optimizer may begin in any run: its momentum is then zero
+        names = {piece.variable for piece in spec.plan.slices}
+        variables = [dataclasses.replace(one, optional=one.optional or one.key not in names) for one in variables]
     return [*_counter_entries(state), *variables]
 
 

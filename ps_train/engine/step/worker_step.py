@@ -64,7 +64,8 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     """
     encoding, dtype = pull_encoding_of(spec.job), tf.as_dtype(spec.job.compute_dtype)
     layout = wrapped(parts, "layout", all_joined)
-    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, encoding, dtype, layout)
+    kept_as = tf.float32 if spec.job.has_local_steps else dtype  # what small steps change must not be rounded
+    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, encoding, kept_as, layout)
 
     def plain_pull(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
         values = transport.pull(state.versions, received)

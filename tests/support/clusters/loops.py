@@ -10,7 +10,7 @@ from typing import Any
 
 from ps_train.training.loop.burst_size import BurstScheduler
 from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
-from ps_train.training.loop.loop import TrainingLoop
+from ps_train.training.loop.loop import LoopExit, TrainingLoop
 from ps_train.training.loop.step_sources import LockstepSource, StepSource
 from tests.support.clusters.cluster import InProcessCluster
 
@@ -82,7 +82,7 @@ def loop_of(cluster: InProcessCluster, index: int, pace: StepSource, should_stop
     return LocalLoop(f"worker:{index}", step, pace, should_stop, first_step=0, bursts=rounds)
 
 
-def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> str:
+def run_worker(cluster: InProcessCluster, index: int, pace: StepSource, should_stop: Callable[[], bool]) -> LoopExit:
     """Until the worker's loop ends; then it leaves.  Returns why the loop ended."""
     why = loop_of(cluster, index, pace, should_stop).run(LoopSession(cluster.sessions[index]))
     cluster.dismiss(index, by=index)

@@ -281,6 +281,10 @@ RULES: tuple[Callable[..., bool], ...] = (
         or optimizer in ("sgd", "adam", "lazy_adam")  # by equal gradients they make equal steps
         or (local_steps == 1 and inner_state == "fresh" and optimizer != "ftrl")
     ),
+    # It is not known how many batches of the others' shards each of them gets.
+    lambda update, num_workers, sharding, local_steps: (
+        local_steps == 1 or num_workers == 1 or update != "sync" or sharding == "static"
+    ),
     # A worker that is new among others has other slots, and other values, than they.
     lambda event, num_workers, local_steps, outer_optimizer, inner_state, optimizer: (
         event != "kill_worker" or num_workers == 1 or not _is_local(local_steps, outer_optimizer)
@@ -329,6 +333,7 @@ _NAMES: Mapping[Callable[..., bool], tuple[str, ...]] = {
 }
 _RULES_OF = {factor: [rule for rule, names in _NAMES.items() if factor in names] for factor in FACTORS}
 _MODE = ("update", "num_workers")
+_NONE: Mapping[str, int] = {}
 Level = tuple[str, int]
 """A factor and the number of one of its levels."""
 Levels = tuple[Level, ...]
@@ -376,14 +381,14 @@ def _covering(wanted: list[Levels], chance: random.Random, chosen: Mapping[str, 
             del missing[levels]
             continue
         rows.append(best)
-        for covered in levels_of(best):
+        for covered in _levels_of(best):
             missing.pop(covered, None)
     return rows
 
 
 def _worth(row: Row, missing: Container[Levels]) -> float:
     """Returns how many missing levels a row covers, for its cost; rows with different examples are preferred."""
-    covered = sum(levels in missing for levels in levels_of(row))
+    covered = sum(levels in missing for levels in _levels_of(row))
     return covered * (1.0 if row.has_equal_examples else 1.6) / row.processes**0.3
 
 
@@ -401,15 +406,19 @@ def all_modes() -> Iterator[Levels]:
             yield tuple(zip((*_MODE, local), levels, strict=True))
 
 
-def levels_of(row: Row) -> Iterator[Levels]:
+def pairs_of(row: Row) -> Iterable[Levels]:
+    """Returns the pairs of levels in a row."""
+    return itertools.combinations([(name, FACTORS[name].index(getattr(row, name))) for name in FACTORS], 2)
+
+
+def _levels_of(row: Row) -> Iterator[Levels]:
     """Yields the pairs of levels in a row, and its modes of local steps."""
-    own = {name: (name, FACTORS[name].index(getattr(row, name))) for name in FACTORS}
-    yield from itertools.combinations(own.values(), 2)
+    yield from pairs_of(row)
     for local in LOCAL:
-        yield tuple(own[name] for name in (*_MODE, local))
+        yield tuple((name, FACTORS[name].index(getattr(row, name))) for name in (*_MODE, local))
 
 
-def row_with(levels: Iterable[Level], chance: random.Random, others: Mapping[str, int]) -> Row | None:
+def row_with(levels: Iterable[Level], chance: random.Random, others: Mapping[str, int] = _NONE) -> Row | None:
     """Returns a row with these levels and others that keeps the rules, chosen at random; None if there is none."""
     chosen = {**others, **dict(levels)}
     left = [name for name in FACTORS if name not in chosen]

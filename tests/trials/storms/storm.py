@@ -23,7 +23,10 @@ from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 
 VERSION = 6
-"""Of the generator: what a seed means.  Only storms of one version count together."""
+"""Of the generator: what a seed means.  Only storms of one version count together.
+
+6 is 5 with local steps, which a seed adds to a storm that may have them; all else is what it was.
+"""
 
 STEPS = {"async": 200, "bounded": 100, "sync": 100}
 """Steps of the job.  Under dynamic sharding its batches, and twice as many under sync, where a step takes several."""
@@ -112,7 +115,7 @@ class Storm:
 
     @classmethod
     def of(cls, seed: int) -> Storm:
-        chance = random.Random(f"storm {VERSION} {seed}")
+        chance = random.Random(f"storm 5 {seed}")
         update, num_ps, num_workers = ("async", "sync", "bounded")[seed % 3], chance.randint(1, 2), chance.randint(2, 3)
         elastic, moves, dynamic, tables = (chance.random() < share for share in (0.35, 0.4, 0.35, 0.15))
         layout = chance.choices(LAYOUTS, [5, 2, 3 if update == "sync" else 0])[0]
@@ -124,7 +127,7 @@ class Storm:
         if layout == "ps on workers":  # `excess.py` knows two ps
             num_ps = num_workers = 2 if update == "async" else num_workers
         options = {"steps_per_run": "1"} if racks else _options(chance, update, dynamic, tables)
-        options |= _local_options(chance, update, dynamic, tables, racks, options)
+        options |= _local_options(random.Random(f"local {seed}"), update, dynamic, tables, racks, options)
         tasks = [f"ps:{i}" for i in range(num_ps) if layout != "ps on workers"]
         tasks += [f"worker:{i}" for i in range(num_workers)]
         pause = (STEPS[update] // 12, STEPS[update] // 4)

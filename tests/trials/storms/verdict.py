@@ -8,6 +8,10 @@ made.  With one ps, and under `sync`, this is exactly the number of steps.  With
     async     the same; and ps 1 has as many updates less, if it was lost, or more, if ps 0 was lost, as the chief has
               said; in the second case also those that the chief had not heard of (`excess.py`)
     dynamic   each ps has used each example as often as there are epochs
+    elastic   averages (`--outer_optimizer=elastic`) follow the workers, and are never ahead of all steps
+
+With local steps the outer optimizer adds each difference, or under `sync` their mean (`Storm.outer_arguments`).  So
+they count updates too, as many for a push as the round had steps.
 
 A row of a table has got the updates of its ps, neither more nor less.  What a codec leaves out comes later or at the
 end; with `top_k` a worker that dies takes it with it (`Promise.slack`).
@@ -52,8 +56,9 @@ class Promise:
     Attributes:
       steps: the global step.
       excess: the fewest and the most updates that ps 1 has made beyond those of ps 0, apart from `pushes`.
-      pushes: how many pushes may have reached one ps and not the other: one for each worker that was struck, and one of
-        each worker when a ps was struck.  A worker has one push on its way at a time.
+      pushes: how many updates may have reached one ps and not the other: those of a push of each worker that was
+        struck, and of each worker when a ps was struck.  A worker has one push on its way at a time; with local steps
+        it stands for as many updates.
       slack: how far an element may be from the number of updates, where a lossy codec sends some elements later.
       uses: whether uses of examples are counted.
       averages: whether values are elastic averages: they follow the workers, and are never ahead of all steps.

@@ -189,7 +189,9 @@ class LocalSteps(StepPart):
         def apply() -> tf.Operation:
             divisors = [divisor(found.examples, inputs.step) for divisor in self._rate_divisors]
             optimizers = AppliedOptimizers("", RulesOfModel(job, self._spec.model), self._now, inputs.step)
-            applied = optimizers.apply({**gradients, **masked}, divisors)
+            # Its slots would otherwise take the names that those of the outer optimizer have in checkpoints.
+            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False):
+                applied = optimizers.apply({**gradients, **masked}, divisors)
             return tf.group(applied, *_assigned(self._now, found.state))
 
         before = {id(variable) for variable in v1.global_variables()}

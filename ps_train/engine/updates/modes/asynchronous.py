@@ -86,8 +86,9 @@ class Asynchronous(UpdateMode):
         update_count = shard.update_count.read_value()
         steps = push.steps()
         staleness = tf.maximum(update_count - shard.version, 0)  # negative if the ps was restored since the pull
-        if push.round:  # it counts rounds as long as this one
-            staleness = (staleness + steps - 1) // tf.maximum(steps, 1)
+        if push.round:  # it counts rounds as long as this one, which may be of no step
+            length = tf.maximum(steps, 1)
+            staleness = (staleness + length - 1) // length
         accepted = [condition for rule in self._rules for condition in rule.used_if(staleness)]
         wanted = [header.examples > 0] if self.may_be_empty else []
         # The other ps do not know the global step: an update that they still make belongs to a job at its end.

@@ -13,15 +13,14 @@ import pytest
 
 from ps_train.base.bounds import Bounds
 from ps_train.engine.step.local_calls import Told
-from ps_train.training.loop import local_loop
-from ps_train.training.loop.burst_size import BURST_SECS
+from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES
 from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.step_sources import LockstepSource, StepSource
 from tests.support.clusters.loops import LoopSession, SharedBudget
 
-OPENING, END = 0, -1
-"""The first pull of a session, and the last step of a round, in a list of calls; other calls are their lengths."""
+PULL, END = 0, -1
+"""A pull alone, and the last step of a round, in a list of calls; other calls are their lengths."""
 
 
 def scheduler(steps: int, **options: Any) -> RoundScheduler:
@@ -89,7 +88,9 @@ def test_a_burst_ends_with_the_round_in_which_something_is_due_and_with_the_hook
     "options", [{}, {"longest_call": 4, "fixed": True}, {"longest_call": 100, "fixed": True}, {"nodes": 20_000}]
 )
 @hypothesis.given(st.integers(1, 40), st.integers(1, 39), st.booleans())
-def test_the_calls_of_a_round_make_exactly_its_steps(options: dict, steps: int, left: int, is_timed: bool) -> None:
+def test_the_calls_of_a_round_make_exactly_its_steps(
+    options: dict[str, Any], steps: int, left: int, is_timed: bool
+) -> None:
     rounds = scheduler(steps, **options)
     if is_timed:
         timed(rounds, 1e-4, bursts=5)
@@ -108,7 +109,7 @@ def test_calls_are_of_the_length_with_which_a_round_needs_few(steps: int, calls:
 
 
 def test_a_call_has_no_more_nodes_than_tensorflow_prepares_in_time() -> None:
-    rounds = timed(scheduler(33, nodes=local_loop.MOST_NODES // 5), 1e-4, bursts=2_000)
+    rounds = timed(scheduler(33, nodes=MOST_NODES // 5), 1e-4, bursts=2_000)
     rounds.next_burst()
     assert max(calls_of(rounds, 32)) <= 5
 
@@ -126,13 +127,15 @@ class Session:
         self.made: list[int] = []
         self.with_hooks: list[bool] = []
         self._steps, self._left, self._others = steps, input_steps, others
-        self._round = self.step = 0
+        self._round = self.step = self.openings = 0
 
     def run(self, fetches: dict[str, Any], options: Any = None, hooks: bool = False) -> dict[str, Any]:
         what = fetches["train"]
+        if isinstance(what, list):
+            self.openings += "opening" in what
+            self.calls.append(PULL)
+            return {"step": self.step, "round_steps": self._steps}
         self.calls.append(what)
-        if what == OPENING:
-            return {"step": 0, "round_steps": self._steps}
         count = 1 if what == END else what
         count, self._left = min(count, self._left), self._left - min(count, self._left)
         self._round += count
@@ -175,28 +178,18 @@ def loop_of(
     counted: list[tuple[int, float]] | None = None,
     **options: Any,
 ) -> LocalLoop:
-    told = Told(step="step", round_steps="round_steps")  # type: ignore[arg-type]
+    told = Told(step="step", round_steps="round_steps")
     step: Any = SimpleNamespace(
         ops=SimpleNamespace(train=END),
         worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
-        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made"),
+        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made", pull=PULL),
         lockstep=False,
-        steps_per_call=lambda length: {"train": _Opening()},
+        steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
     )
     rounds = scheduler(steps, **options)
     count = (lambda *one: counted.append(one)) if counted is not None else lambda *one: None
     return LocalLoop("worker:0", step, source, should_stop, 0, rounds, count=count)
-
-
-class _Opening(int):
-    """`OPENING`, which is true, as a list of operations is."""
-
-    def __new__(cls) -> _Opening:
-        return super().__new__(cls, OPENING)
-
-    def __bool__(self) -> bool:
-        return True
 
 
 def after(calls: int) -> Callable[[], bool]:
@@ -209,7 +202,7 @@ def test_a_round_is_its_local_steps_and_one_exchange() -> None:
     session, budget, counted = Session(), Settled(8, 3), list[tuple[int, float]]()
     assert loop_of(budget, counted=counted).run(Context(session)) == LoopExit.STEPS
     assert session.made == [3, 3, 2] and budget.left == 0 and budget.settled == 1
-    assert session.calls == [OPENING, 1, 1, END, 1, 1, END, 1, END]
+    assert session.calls == [PULL, 1, 1, END, 1, 1, END, 1, END]
     assert counted == [(3, 12.0), (3, 12.0), (2, 8.0)]
 
 
@@ -217,15 +210,15 @@ def test_calls_of_a_fixed_length_are_used_where_they_fit() -> None:
     session = Session(steps=8)
     loop = loop_of(Settled(20, 8), steps=8, longest_call=4, fixed=True)
     assert loop.run(Context(session)) == LoopExit.STEPS
-    assert session.calls == [OPENING, *[3, 3, 1, END] * 2, 3, END], "three calls for 7 steps, where 4 would need four"
+    assert session.calls == [PULL, *[3, 3, 1, END] * 2, 3, END], "three calls for 7 steps, where 4 would need four"
     assert session.made == [8, 8, 4]
 
 
 def test_only_the_last_exchange_of_a_burst_has_the_hooks() -> None:
     session = Session()
     loop = loop_of(Settled(1_000, 3))
-    loop._bursts._steps = 9  # type: ignore[attr-defined]
-    loop._bursts.record = lambda steps, secs: None  # type: ignore[method-assign]
+    bursts: Any = loop._bursts
+    bursts._steps, bursts.record = 9, lambda steps, secs: None
     assert loop.run(Context(session)) == LoopExit.STEPS
     assert session.with_hooks[:6] == [False, False, True] * 2
 
@@ -235,7 +228,7 @@ def test_the_steps_of_a_round_that_is_left_in_the_middle_are_given_back(asked: i
     session, budget = Session(steps=5), Settled(100, 5)
     loop = loop_of(budget, after(asked), steps=5)
     assert loop.run(Context(session)) == LoopExit.STOPPED
-    assert session.made == [] and session.calls == [OPENING, *[1] * (asked - 2)]
+    assert session.made == [] and session.calls == [PULL, *[1] * (asked - 2)]
     assert budget.left == 100 and loop.global_step == 0
 
 
@@ -262,6 +255,18 @@ def test_the_global_step_is_that_of_the_pulled_values() -> None:
     assert loop.global_step == 15
 
 
+def test_after_a_pause_the_first_round_pulls_again() -> None:
+    session, budget = Session(), Settled(3, 3)
+    loop = loop_of(budget)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    session.step = 20  # others have made steps
+    loop.paused()
+    budget.give_back(6)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert session.calls == [PULL, 1, 1, END, PULL, 1, 1, END, 1, 1, END]
+    assert (session.openings, loop.global_step) == (1, 26)
+
+
 def test_rounds_in_lockstep_end_at_the_last_step() -> None:
     session = Session(steps=4)
     assert loop_of(LockstepSource(10), steps=4).run(Context(session)) == LoopExit.STEPS
@@ -278,6 +283,6 @@ def test_a_worker_whose_rounds_are_shorter_than_those_of_others_makes_no_round_b
     """Others make 3 steps more in each round, as when this worker's rounds end after some seconds."""
     session = Session(steps=4, others=3)
     loop = loop_of(LockstepSource(12), steps=4, round_secs=1e-9)
-    loop._bursts._steps = 12  # type: ignore[attr-defined]
+    loop._bursts._steps = 12
     assert loop.run(Context(session)) == LoopExit.STEPS
     assert session.made == [1, 1, 1], "12 steps are made"
