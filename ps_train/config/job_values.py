@@ -77,8 +77,8 @@ class JobValues(OutputFields, TrainingFields, ClusterFields):
 
     @property
     def may_run_out_of_input(self) -> bool:
-        """Returns True if the input may end within a push of several batches, or a call of several steps."""
-        return self.accumulate > 1 or (self.longest_call > 1 and self.epochs > 0)
+        """Returns True if the input may end within a push of several batches, or a call or round of several steps."""
+        return self.accumulate > 1 or (self.epochs > 0 and (self.longest_call > 1 or self.has_local_steps))
 
 
 def described(job: JobValues, name: str) -> str:

@@ -432,9 +432,10 @@ def test_local_steps_send_no_message(update: str, outer: str) -> None:
 class Large(Linear):
     """A variable of 400 kB, and few examples."""
 
-    def forward(self, features, training):
+    def forward(self, features: Any, training: bool) -> Any:
         large = v1.get_variable("large", [100_000], initializer=v1.zeros_initializer())
-        return super().forward(features, training) + tf.reduce_mean(large)
+        linear: Any = super()
+        return linear.forward(features, training) + tf.reduce_mean(large)
 
 
 @pytest.mark.long
@@ -461,11 +462,11 @@ class Dropout(Linear):
     def data(self, split: str, data_dir: str) -> Arrays:
         return Arrays(np.ones((BATCH, 64), np.float32), np.zeros(BATCH, np.float32))
 
-    def forward(self, features, training):
+    def forward(self, features: Any, training: bool) -> Any:
         w = v1.get_variable("w", [64], initializer=v1.zeros_initializer())
         return -tf.reduce_sum(tf.nn.dropout(w, 0.5))
 
-    def loss(self, outputs, labels):
+    def loss(self, outputs: Any, labels: Any) -> Any:
         return outputs
 
 

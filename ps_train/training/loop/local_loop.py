@@ -98,12 +98,15 @@ class LocalLoop(TrainingLoop):
 
     def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
         """Makes the rounds of a burst; returns True if the input has ended."""
-        begun, rounds = 0, cast(RoundScheduler, self._bursts)
+        rounds = cast(RoundScheduler, self._bursts)
         if self._must_pull:
             self._must_pull = False
             self._first_pull(run, [])
+        first, begun = self.global_step, 0
         while begun < size.steps and not self._should_stop():
             length = rounds.round_length(self.global_step, size.steps - begun)
+            # In lockstep a round moves the global step by that of the replica with the most steps.
+            most = min(rounds.round_length(self.global_step), size.steps - begun) if self._step.lockstep else length
             left, started = length - 1, time.monotonic()
             while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
                 count = rounds.next_local_call(left)
@@ -112,11 +115,11 @@ class LocalLoop(TrainingLoop):
             if left and self._should_stop():
                 break
             length -= left
-            begun += length
-            with_hooks = size.with_hooks and begun >= size.steps
+            with_hooks = size.with_hooks and begun + most >= size.steps
             made = self._end_round(run_with_hooks if with_hooks else run, length)
             self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
+            begun = self.global_step - first if self._step.lockstep else begun + length
             if made < length:
                 return True
         return False

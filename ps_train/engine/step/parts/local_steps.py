@@ -90,11 +90,12 @@ class LocalSteps(StepPart):
             self._now = {name: _variable(f"now/{name}", name, value) for name, value in found.values.items()}
             trained = {name: value for name, value in found.values.items() if name not in self._state}
             self._start = {name: _variable(f"start/{name}", name, value) for name, value in trained.items()}
-            given = {name: value for name, value in found.values.items() if name in self._state or not self._is_elastic}
+            # Under `elastic` a pull comes before its push, and would bring back the state of the round before.
+            given = {} if self._is_elastic else found.values
             self._pulled_step, self._round_steps = found.step, tf.identity(self._steps_at(found.step))
             self._kept_pull = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
             self._rate_after = found.versions[:1]
-            self._begin = tf.group(*_assigned(self._now, trained), name="ps_train/round/begin")
+            self._begin = tf.group(*_assigned(self._now, found.values), name="ps_train/round/begin")
             self._round = _Round()
             count = len(found.versions)
             values = {name: variable.read_value() for name, variable in self._now.items()}

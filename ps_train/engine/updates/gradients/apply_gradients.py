@@ -1,6 +1,6 @@
 """Application of gradients on one ps, by the optimizers that the model asks for.
 
-    optimizer = AppliedOptimizers(ps_device(0), OptimizersOfModel(job, model), variables, update_count)
+    optimizer = AppliedOptimizers(ps_device(0), RulesOfModel(job, model), variables, update_count)
     optimizer.apply({"w/part_0": gradient})
 
 Every ps has its own optimizers, so rates and powers of beta live where they are used.  The optimizers are built inside

@@ -183,7 +183,7 @@ def loop_of(
         ops=SimpleNamespace(train=END),
         worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
         calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made", pull=PULL),
-        lockstep=False,
+        lockstep=isinstance(source, LockstepSource),
         steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
     )
