@@ -19,6 +19,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -155,17 +156,17 @@ class LocalSteps(StepPart):
 
         An optimizer with such a rate has it in a variable, which is then no slot of the worker.
         """
-        own = [one for one in self._slots if one.op.name.rpartition("/")[2] == RATE and not one.shape.as_list()]
-        self._slots = [one for one in self._slots if all(one is not rate for rate in own)]
-        pulls = []
-        for one in own:
-            with tf.device(ps_device(0)):
-                first = tf.get_static_value(one.initial_value)
-                self._rate = [v1.get_variable(RATE, initializer=first, trainable=False, use_resource=True)]
-                with tf.control_dependencies(self._rate_after):
-                    value = self._rate[0].read_value()
-            pulls.append(one.assign(value, read_value=False))
-        return pulls
+        for one in self._slots:
+            first = tf.get_static_value(one.initial_value)
+            if one.op.name.rpartition("/")[2] == RATE and first is not None and np.ndim(first) == 0:
+                self._slots = [other for other in self._slots if other is not one]
+                with tf.device(ps_device(0)):
+                    rate = v1.get_variable(RATE, initializer=first, trainable=False, use_resource=True)
+                    with tf.control_dependencies(self._rate_after):
+                        value = rate.read_value()
+                self._rate = [rate]
+                return [one.assign(value, read_value=False)]
+        return []
 
     def entries(self) -> list[CheckpointEntry]:
         """Returns the entry of the learning rate, if it may be changed from outside."""
