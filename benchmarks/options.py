@@ -147,6 +147,8 @@ def _parser() -> argparse.ArgumentParser:
         default=30.0,
         help="on_workers: seconds left out before small is measured, in which calls of several steps are prepared [30]",
     )
+    parser.add_argument("--delay_ms", type=float, default=1.0, help="slow: delay of each task's packets [1]")
+    parser.add_argument("--mbit", type=float, default=1000.0, help="slow: Mbit/s of each task's line [1000]")
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
     parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes")
     parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")

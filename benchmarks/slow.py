@@ -1,6 +1,7 @@
 """`python -m benchmarks slow`: ps and workers in network namespaces with delay and a rate limit between them.
 
-Each task's packets are delayed by 1 ms (so 2 ms there and back) and paced at 1 Gbit/s.  Root only; skipped otherwise.
+Each task's packets are delayed by --delay_ms (1 ms, so 2 ms there and back) and paced at --mbit (1 Gbit/s).  Root only;
+skipped otherwise.
 """
 
 from __future__ import annotations
@@ -19,25 +20,34 @@ from benchmarks.wire_bound import Used, Wire, batches_per_sec
 from benchmarks.workloads import workload_class
 
 DELAY_MS, MBIT = 1.0, 1000.0
-SHAPE = f"delay {DELAY_MS:g} ms, {MBIT:g} Mbit/s"
+
+
+def shape(delay_ms: float, mbit: float) -> str:
+    return f"delay {delay_ms:g} ms, {mbit:g} Mbit/s"
+
+
+SHAPE = shape(DELAY_MS, MBIT)
 
 
 def run(options: argparse.Namespace) -> int:
     check_possible()
+    network_shape = shape(options.delay_ms, options.mbit)
     contenders = [one for one in contenders_of(options.contenders) if one.update != "none"]
     record: dict[str, Any] = {
         "date": results.today(),
         "machine": machine.machine(torch_python_for(contenders, options.torch_python)),
         "load_before": machine.load_average(),
-        "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
-        "network": SHAPE,
+        "options": {
+            name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers", "delay_ms", "mbit")
+        },
+        "network": network_shape,
         "workloads": {},
     }
     for name in options.workloads:
         workload = workload_class(name)
         reasons = {one.name: reason_to_skip(one, workload, record["machine"]) for one in contenders}
         record["workloads"][name] = {
-            "about": f"{workload.about}; {SHAPE}",
+            "about": f"{workload.about}; {network_shape}",
             "updates": {one.name: one.update for one in contenders},
             "runs": {name: [] for name, reason in reasons.items() if not reason},
             "losses": {},
@@ -49,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         }
     tasks = [f"ps:{index}" for index in range(options.num_ps)]
     tasks += [f"worker:{index}" for index in range(options.num_workers)] + ["chief:0"]
-    with Network(tasks, DELAY_MS, MBIT) as network:
+    with Network(tasks, options.delay_ms, options.mbit) as network:
         for _ in range(options.repeats):
             for name, found in record["workloads"].items():
                 for contender in (one for one in contenders if one.name in found["runs"]):
@@ -99,6 +109,6 @@ def _bound(
         record["workloads"][workload]["compute_secs"],
         tasks_cpu + counted["wire_cpu_secs"],
     )
-    wire, ahead = Wire(DELAY_MS / 1000, MBIT * 1e6 / 8), "prefetch_pulls=1" in contender
+    wire, ahead = Wire(options["delay_ms"] / 1000, options["mbit"] * 1e6 / 8), "prefetch_pulls=1" in contender
     most = batches_per_sec(used, wire, options["num_workers"], record["machine"]["cores"], ahead)
     return used.pulled, used.pushed, most * batch, spread_of([run["examples_per_sec"] for run in runs]).median
