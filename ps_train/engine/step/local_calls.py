@@ -28,6 +28,7 @@ class RoundSections:
     Attributes:
       local: the operation that ends a local step.
       pull: the operation that ends a pull.
+      begun: the operation that runs when a pull alone has begun on all ps.
       told: int64 scalars, the global step of the pulled values, and the most steps of the round that begins with them.
       opening: further operations of the first pull of a session.
       pushed_step: int64 scalar, the global step after a round that ends with its push, which needs the pulled values;
@@ -36,6 +37,7 @@ class RoundSections:
 
     local: tf.Operation
     pull: tf.Operation
+    begun: tf.Operation
     told: Sequence[tf.Tensor]
     opening: Sequence[tf.Operation]
     pushed_step: Sequence[tf.Tensor]
@@ -63,7 +65,7 @@ class LocalCalls(UnrolledCalls):
       steps_made: int64 scalar, the number of steps of the round that had examples.
 
     Attributes:
-      pull: the operation of a pull alone.
+      pull: the operations of a pull alone.
       steps_made: the same, to be fetched with the end of a round.
       next_round: what the pull at its end tells, to be fetched with it.
       first_round: what the first pull tells.
@@ -78,7 +80,7 @@ class LocalCalls(UnrolledCalls):
             pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
             self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
         super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
-        self._sections, self.steps_made, self.pull = sections, steps_made, sections.pull
+        self._sections, self.steps_made, self.pull = sections, steps_made, [sections.pull, sections.begun]
 
     @functools.cached_property
     def section(self) -> Section:
@@ -91,7 +93,7 @@ class LocalCalls(UnrolledCalls):
 
     def ends(self, count: int) -> list[tf.Operation]:
         """Returns the first pull of a session, if it is asked for."""
-        return [] if count else [self._sections.pull, *self._sections.opening]
+        return [] if count else [*self.pull, *self._sections.opening]
 
     def local(self, count: int) -> list[tf.Operation]:
         """Returns so many local steps, and makes those that are missing; call it in one thread at a time."""

@@ -80,6 +80,7 @@ class StepTracer:
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
         self._due, self._sampled_from = 0.0, 0
         self._alone = 0  # local steps of the present round
+        self._has_bare_rounds = False  # whether some end without hooks, which take time of their own
         self._analysis: threading.Thread | None = None
 
     def begin(self, global_step: int) -> Callable[[Any], Any]:
@@ -93,13 +94,16 @@ class StepTracer:
         options = v1.RunOptions()
         options.MergeFrom(getattr(run, "keywords", {}).get("options") or v1.RunOptions())  # it may have a deadline
         options.trace_level = v1.RunOptions.FULL_TRACE
+        has_hooks = not getattr(run, "keywords", None)
         if not self._left:
             self._ended = 0  # the time between bursts is no part of a step
 
         def traced(fetches: Mapping[str, Any]) -> Any:
             steps = self._steps_of(fetches)
             is_local = "local" in fetches
-            metadata = v1.RunMetadata() if self._is_wanted(steps, is_local) else None
+            self._has_bare_rounds |= self._alone > 0 and not is_local and not has_hooks
+            is_rare = is_local or (self._has_bare_rounds and has_hooks)
+            metadata = v1.RunMetadata() if self._is_wanted(steps, is_rare) else None
             began = time.time_ns()
             result = run(fetches) if metadata is None else run(fetches, options=options, run_metadata=metadata)
             ended = time.time_ns()
@@ -134,13 +138,13 @@ class StepTracer:
             return len(fetches["train"])
         return len(fetches["examples"]) or len(fetches["train"]) // (self._train_ops or len(fetches["train"]))
 
-    def _is_wanted(self, steps: int, is_local: bool) -> bool:
+    def _is_wanted(self, steps: int, is_rare: bool) -> bool:
         if self._left and self._step >= self._first:
             return True
         is_usual = self._alone > 0 or steps >= max(self._secs, default=1) or not self._made % _CALLS_BEFORE
         is_busy = self._analysis is not None and self._analysis.is_alive()
         is_due = self._made >= _CALLS_BEFORE and time.monotonic() >= self._due and self._step >= self._sampled_from
-        return is_due and is_usual and not is_local and not is_busy and self._known_secs(steps) > 0
+        return is_due and is_usual and not is_rare and not is_busy and self._known_secs(steps) > 0
 
     def _note(self, call: TracedCall, kind: int, secs: float) -> None:
         if call.step_stats is None:

@@ -78,6 +78,10 @@ class RoundScheduler(BurstScheduler):
         to_cut = self._cuts - global_step % self._cuts if self._cuts else math.inf
         return int(min(self.round_steps, to_cut, left))
 
+    def hooks_are_due(self, secs: float) -> bool:
+        """Returns True if hooks that ran so many seconds ago should run again: a round may be long."""
+        return secs >= self._hooks_secs
+
     def is_over(self, secs: float) -> bool:
         """Returns True if a round that began so many seconds ago should end."""
         return 0 < self._round_secs <= secs
@@ -115,7 +119,8 @@ class LocalLoop(TrainingLoop):
             if left and self._should_stop():
                 break
             length -= left
-            with_hooks = size.with_hooks and begun + most >= size.steps
+            is_due = size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
+            with_hooks = is_due and begun + most >= size.steps
             made = self._end_round(run_with_hooks if with_hooks else run, length)
             self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
@@ -144,7 +149,8 @@ class LocalLoop(TrainingLoop):
 
     def _first_pull(self, run: Callable[..., Any], opening: Sequence[Any]) -> None:
         self._count_call(0)
-        self._began_round(run({"train": [self._calls.pull, *opening], **self._calls.first_round._asdict()}))
+        train = list(dict.fromkeys([*self._calls.pull, *opening]))
+        self._began_round(run({"train": train, **self._calls.first_round._asdict()}))
 
     def _began_round(self, told: Mapping[str, Any]) -> None:
         """Takes in what the pull at the beginning of a round tells."""

@@ -298,9 +298,10 @@ class LocalSteps(StepPart):
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
             opening = [self._begin, *self._round.clear, *self._forget(), *(slot.initializer for slot in self._slots)]
-            sections = RoundSections(
-                self._local, self._pull, [self._pulled_step, self._round_steps], opening, self._pushed_step
-            )
+            with on_worker(self._spec.device), tf.device(self._spec.towers.home):
+                begun = ahead.begin()
+            told = [self._pulled_step, self._round_steps]
+            sections = RoundSections(self._local, self._pull, begun, told, opening, self._pushed_step)
             steps, left_out = self._round.steps.value, self._round.left_out.value
             made = steps if self._update.lockstep else steps + left_out
             return LocalCalls(step, self._spec.plan.num_ps, sections, made)

@@ -144,3 +144,21 @@ def test_the_steps_of_a_round_that_a_loop_leaves_are_made_by_another(mode: str) 
     assert run_worker(cluster, 1, pace, lambda: False) == LoopExit.STEPS
     assert cluster.global_step() == 32
     assert cluster.values()["ps_train/examples"] == 4 * 32
+
+
+@pytest.mark.parametrize("outer", ["sgd", long("elastic")])
+def test_a_call_that_the_loop_counts_has_begun_on_the_ps_so_long_rounds_do_not_seem_stuck(outer: str) -> None:
+    cluster = cluster_of(1, MODES["sync"], outer_optimizer=outer, max_steps=12)
+    session, begun = cluster.sessions[0], cluster.steps[0].worker.calls_begun
+    loop = loop_of(cluster, 0, pace_for(cluster), lambda: False)
+    before = session.run(begun)
+    alone = cluster.steps[0].local_steps(1)["train"]
+
+    class Watched:
+        def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(fetches, dict) and fetches["train"] == alone:
+                assert session.run(begun) - before == loop.calls, "a local step waits for no call"
+            return session.run(fetches, *args, **kwargs)
+
+    assert loop.run(LoopSession(Watched())) == LoopExit.STEPS
+    assert session.run(begun) - before == loop.calls > 4

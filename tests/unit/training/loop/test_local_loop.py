@@ -182,7 +182,7 @@ def loop_of(
     step: Any = SimpleNamespace(
         ops=SimpleNamespace(train=END),
         worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
-        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made", pull=PULL),
+        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made", pull=[PULL]),
         lockstep=isinstance(source, LockstepSource),
         steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
