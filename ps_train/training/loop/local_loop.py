@@ -100,7 +100,7 @@ class LocalLoop(TrainingLoop):
         """Begins the next round with values that are pulled again: others may have changed them meanwhile."""
         self._must_pull = True
 
-    def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
+    def make_burst(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
         """Makes the rounds of a burst; returns True if the input has ended."""
         rounds = cast(RoundScheduler, self._bursts)
         if self._must_pull:
@@ -140,7 +140,7 @@ class LocalLoop(TrainingLoop):
         self._count(length, self._last_examples)
         return int(fetched["made"])
 
-    def _open(self, session: Any) -> None:
+    def open_session(self, session: Any) -> None:
         """Makes the first pull of the session."""
         if self._opening:
             self._must_pull = False

@@ -166,7 +166,7 @@ class TrainingLoop:
         self._count(1, self._last_examples)
         return self._last_examples
 
-    def _open(self, session: Any) -> None:
+    def open_session(self, session: Any) -> None:
         """Makes the first call of the session, if it is one of its own."""
         if self._opening:
             self._count_call(0)
@@ -197,8 +197,8 @@ class TrainingLoop:
         for wrap in self._wrappers:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
         try:
-            self._open(step_context.session)
-            ended = self._make(run, run_with_hooks, size)
+            self.open_session(step_context.session)
+            ended = self.make_burst(run, run_with_hooks, size)
             return self._made, ended
         except StopIteration:  # a hook has ended the training before its step
             return self._made, True
@@ -219,7 +219,7 @@ class TrainingLoop:
             # Hidden from MonitoredSession: it would close the session, which hangs with a dead ps.
             raise LostConnectionError(cause_of(error)) from None
 
-    def _make(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
+    def make_burst(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
         """Makes the calls of a burst; returns True if the input has ended."""
         begun, in_calls = 0, size.steps - size.with_hooks
         while begun < in_calls and not self._should_stop():

@@ -60,7 +60,9 @@ def sample_status(workers: int = 2, ps: int = 1, update: str = "async", state: s
         "batch_size": None,
         "max_steps_ahead": None,
         "backup_workers": None,
+        "local_steps": None,
         "push_codec": None,
+        "rounds": None,
         "metrics": {"accuracy": 0.94},
         "slices": {
             "field": "country",

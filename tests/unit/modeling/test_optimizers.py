@@ -99,11 +99,8 @@ EVERY = {
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_row_that_several_replicas_push_in_one_round_is_updated_by_their_sum(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_that_several_replicas_push_in_one_round_is_updated_by_their_sum(name: str) -> None:
     """Under async a push has every row once, and nothing is added up: then, too, it is TensorFlow's own update."""
-    monkeypatch.setattr(apply_gradients, "ps_device", lambda ps: "/device:CPU:0")
 
     class Model(Linear):
         def optimizer(self, _, learning_rate):
@@ -140,4 +137,6 @@ class _Ruled:
     def apply_gradients(self, pairs: list) -> tf.Operation:
         ((gradient, variable),) = pairs
         rules = apply_gradients.RulesOfModel(self._job, self._model)
-        return apply_gradients.AppliedOptimizers("", rules, {"v": variable}, tf.constant(0)).apply({"v": gradient})
+        sums_rows = self._job.update == "sync"
+        applied = apply_gradients.AppliedOptimizers("", rules, {"v": variable}, tf.constant(0), sums_rows)
+        return applied.apply({"v": gradient})

@@ -26,7 +26,7 @@ def test_each_name_says_where_it_is_and_what_to_do(module: str) -> None:
         ("MirroredStrategy", "leave the strategy out"),
         ("DropStaleGradientOptimizer", "--update=bounded"),
         ("ShampooOptimizer", "use an optimizer of tf.train"),
-        ("ElasticAverageOptimizer", "a variable lives once, on a ps"),
+        ("ElasticAverageOptimizer", "--outer_optimizer=elastic"),
         ("BeamSearchDecoder", "write it in the script"),
         ("TPUClusterResolver", "describe the cluster in TF_CONFIG"),
     ],

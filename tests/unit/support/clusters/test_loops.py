@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from ps_train.config.job import Job
 from tests.support.clusters import loops
 from tests.support.machine.processes import eventually
 
-CLUSTER: Any = types.SimpleNamespace(
-    job=types.SimpleNamespace(max_steps=10), steps=[types.SimpleNamespace(lockstep=False)] * 2
-)
+CLUSTER: Any = types.SimpleNamespace(job=Job(max_steps=10), steps=[types.SimpleNamespace(lockstep=False)] * 2)
 
 
 def workers_do(monkeypatch: pytest.MonkeyPatch, action: Callable[[int, Callable[[], bool]], None]) -> None:
