@@ -32,7 +32,7 @@ SUMS = "ps_train/sums"
 """Key of a collection: for each build of a model, what the batch adds to its `sums`, float32 [sums]."""
 
 
-RATE = "learning_rate"
+RATE_KEY = "learning_rate"
 """Name of the variable of an optimizer that has its learning rate, where that may be changed from outside."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ps_train.base.private_tf import updates_of
 from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.traced_step import FIXED, SUM, TracedStep, keyed_metrics
-from ps_train.modeling.keras.update_rules import RATE_KEY
+from ps_train.modeling.model import RATE_KEY
 from ps_train.training.duties.epochs import Values
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from ps_train.base.errors import ModelError
 from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.modeling.keras.names import keyed_slots, keyed_variables
-from ps_train.modeling.keras.update_rules import RATE_KEY
+from ps_train.modeling.model import RATE_KEY
 from ps_train.modeling.tables.table_layout import TableLayout, layouts_from
 from ps_train.saved.warm_start.source_checkpoint import SourceCheckpoint, open_source
 

@@ -28,7 +28,8 @@ from ps_train.modeling.keras.names import slot_names, variable_of, variables_of
 from ps_train.modeling.keras.pure_graph import PureGraph, without_variables
 from ps_train.modeling.keras.rule_checks import examined
 from ps_train.modeling.keras.rule_graph import rule_graph
-from ps_train.modeling.keras.update_rules import RATE_KEY, RateRule, Rule, Slot, UpdateRules
+from ps_train.modeling.keras.update_rules import RateRule, Rule, Slot, UpdateRules
+from ps_train.modeling.model import RATE_KEY
 
 __all__ = ["UpdateRules", "trace_rules"]
 

@@ -28,10 +28,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import make_slot, make_variable_once
 from ps_train.modeling.keras.kernel import KINDS, Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
-from ps_train.modeling.model import RATE
-
-RATE_KEY = RATE
-"""Name of the variable of each ps that has the learning rate, where it is not a schedule."""
+from ps_train.modeling.model import RATE_KEY
 
 _FORMAT = 1
 

@@ -105,25 +105,24 @@ class LocalLoop(TrainingLoop):
         rounds = cast(RoundScheduler, self._bursts)
         if self._must_pull:
             self._must_pull = False
-            self._first_pull(run, [])
+            self._pull(run, self._calls.pull)
         first, begun = self.global_step, 0
         while begun < size.steps and not self._should_stop():
-            length = rounds.round_length(self.global_step, size.steps - begun)
-            # In lockstep a round moves the global step by that of the replica with the most steps.
-            most = min(rounds.round_length(self.global_step), size.steps - begun) if self._step.lockstep else length
-            left, started = length - 1, time.monotonic()
+            planned = rounds.round_length(self.global_step, size.steps - begun)
+            left, started = planned - 1, time.monotonic()
             while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
                 count = rounds.next_local_call(left)
                 run(self._step.local_steps(count))
                 left -= count
             if left and self._should_stop():
                 break
-            length -= left
+            length = planned - left
             is_due = size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
-            with_hooks = is_due and begun + most >= size.steps
+            with_hooks = is_due and begun + planned >= size.steps
             made = self._end_round(run_with_hooks if with_hooks else run, length)
             self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
+            # In lockstep a round moves the global step by that of the replica with the most steps.
             begun = self.global_step - first if self._step.lockstep else begun + length
             if made < length:
                 return True
@@ -144,12 +143,12 @@ class LocalLoop(TrainingLoop):
         """Makes the first pull of the session."""
         if self._opening:
             self._must_pull = False
-            self._first_pull(functools.partial(session.run, options=UNBOUNDED_CALL), self._opening)
+            self._pull(functools.partial(session.run, options=UNBOUNDED_CALL), self._opening)
             self._opening = []
 
-    def _first_pull(self, run: Callable[..., Any], opening: Sequence[Any]) -> None:
+    def _pull(self, run: Callable[..., Any], train: Sequence[Any]) -> None:
+        """Makes a call that pulls and makes no step."""
         self._count_call(0)
-        train = list(dict.fromkeys([*self._calls.pull, *opening]))
         self._began_round(run({"train": train, **self._calls.first_round._asdict()}))
 
     def _began_round(self, told: Mapping[str, Any]) -> None:

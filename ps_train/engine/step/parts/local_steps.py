@@ -42,6 +42,7 @@ from ps_train.engine.step.parts.step_part import (
     ToUpdate,
     Updated,
 )
+from ps_train.engine.step.round_notes import KeptScalars, RoundNotes
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.sparse_mask import mask_name
@@ -54,7 +55,7 @@ from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import OWN, local_variable
-from ps_train.modeling.model import RATE
+from ps_train.modeling.model import RATE_KEY
 
 ROUNDS = Gauge(
     "rounds", "Rounds", "Exchanges of local steps that the parameter servers have applied in this run.", "",
@@ -75,7 +76,6 @@ class LocalSteps(StepPart):
         self._spec, self._update, self._rate_divisors = spec, update, rate_divisors
         self._outer = OuterRules(spec.job, spec.replica.declared)
         self._is_elastic = spec.job.is_elastic_average
-        self._state = set(spec.variables.state())
         self._limits = spec.job.local_step_limits
         self._pushed_step: list[tf.Tensor] = []
         self._rate: list[Any] = []
@@ -87,23 +87,23 @@ class LocalSteps(StepPart):
         def pulled(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
             found = pull(received)
             started = [] if self._update.started_at is None else [self._update.started_at]
-            self._kept = _Kept([*found.versions, found.step, *found.torn, *started])
+            self._kept = KeptScalars([*found.versions, found.step, *found.torn, *started])
             self._now = {name: _variable(f"now/{name}", name, value) for name, value in found.values.items()}
-            trained = {name: value for name, value in found.values.items() if name not in self._state}
-            self._start = {name: _variable(f"start/{name}", name, value) for name, value in trained.items()}
-            # Under `elastic` a pull comes before its push, and would bring back the state of the round before.
-            given = {} if self._is_elastic else found.values
+            trained = self._spec.variables.with_gradient()
+            self._start = {name: _variable(f"start/{name}", name, found.values[name]) for name in trained}
+            # Under `elastic` only the first pull gives the worker its values: others come before their push.
+            given, first = ({}, found.values) if self._is_elastic else (found.values, {})
             self._pulled_step, self._round_steps = found.step, tf.identity(self._steps_at(found.step))
             self._kept_pull = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
             self._rate_after = found.versions[:1]
-            self._begin = tf.group(*_assigned(self._now, found.values), name="ps_train/round/begin")
-            self._round = _Round()
+            self._begin = _assigned(self._now, first)
+            self._notes = RoundNotes(self._limits.upper)
             count = len(found.versions)
             values = {name: variable.read_value() for name, variable in self._now.items()}
             return dataclasses.replace(
                 found,
                 values=values,
-                step=self._kept.values[count] + self._round.done.value,
+                step=self._kept.values[count] + self._notes.done,
                 read=[],
                 torn=found.torn if self._is_elastic else self._kept.values[count + 1 : count + 1 + len(found.torn)],
                 is_kept=True,
@@ -130,9 +130,7 @@ class LocalSteps(StepPart):
             with tf.control_dependencies(self._before_push):
                 now = {name: variable.read_value() for name, variable in self._now.items()}
                 start = {name: self._start[name].read_value() for name in found.gradients}
-                self._round.end()
-                progress, sums = self._progress.read(), [total.read_value() for total in self._sums]
-            self._read = [*progress, *sums]
+                self._notes.end()
             self._changed = {name: start[name] - now[name] for name in found.gradients}
             masks = {name: tf.ones_like(mask) for name, mask in found.masks.items()}
             state = {name: now[name] for name in found.state}
@@ -140,10 +138,10 @@ class LocalSteps(StepPart):
                 found,
                 gradients=self._changed,
                 masks=masks,
-                examples=self._round.examples.value,
+                examples=self._notes.examples,
                 state=state,
-                progress=progress,
-                sums=sums,
+                progress=self._notes.places,
+                sums=self._notes.sums,
                 updates=[self._local],
                 judged=tf.zeros_like(found.judged),
                 skipped=(),
@@ -158,10 +156,10 @@ class LocalSteps(StepPart):
         """
         for one in self._slots:
             first = tf.get_static_value(one.initial_value)
-            if one.op.name.rpartition("/")[2] == RATE and first is not None and np.ndim(first) == 0:
+            if one.op.name.rpartition("/")[2] == RATE_KEY and first is not None and np.ndim(first) == 0:
                 self._slots = [other for other in self._slots if other is not one]
                 with tf.device(ps_device(0)):
-                    rate = v1.get_variable(RATE, initializer=first, trainable=False, use_resource=True)
+                    rate = v1.get_variable(RATE_KEY, initializer=first, trainable=False, use_resource=True)
                     with tf.control_dependencies(self._rate_after):
                         value = rate.read_value()
                 self._rate = [rate]
@@ -170,7 +168,7 @@ class LocalSteps(StepPart):
 
     def entries(self) -> list[CheckpointEntry]:
         """Returns the entry of the learning rate, if it may be changed from outside."""
-        return [CheckpointEntry(RATE, "", one, optional=True) for one in self._rate]
+        return [CheckpointEntry(RATE_KEY, "", one, optional=True) for one in self._rate]
 
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
@@ -201,28 +199,15 @@ class LocalSteps(StepPart):
         with tf.control_dependencies([*inputs.values.values(), *gradients.values(), *found.state.values()]):
             applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
         self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
-        counts_all = self._update.lockstep  # a batch that is left out is one of the round's
-        counted = self._round.add(
-            done=tf.constant(1, tf.int64),
-            steps=tf.cast(is_there if counts_all else is_used, tf.int64),
-            left_out=tf.cast(is_there & is_left_out, tf.int64),
-            examples=tf.where(is_used, found.examples, tf.zeros_like(found.examples)),
-            after=[inputs.step],
-        )
-        self._progress = _Progress(found.progress, self._limits.upper)
-        self._sums = [local_variable(f"ps_train/round/sums_{i}", one.shape) for i, one in enumerate(found.sums)]
-        added = [
-            total.assign_add(tf.where(is_there, one, tf.zeros_like(one)), read_value=False)
-            for total, one in zip(self._sums, found.sums, strict=True)
-        ]
-        noted = [counted, *self._progress.add, *added]
-        return tf.group(applied, *noted, *found.updates, name="ps_train/round/local")
+        is_step = is_there if self._update.lockstep else is_used  # a batch that is left out is one of a round's
+        noted = self._notes.add(found, is_there, is_used, is_step, after=[inputs.step])
+        return tf.group(applied, noted, *found.updates, name="ps_train/round/local")
 
     def push(self, push: Push) -> Push:
         """Tells the ps for how many steps the push stands."""
 
         def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
-            counts = tf.stack([self._round.steps.value, self._round.left_out.value])
+            counts = tf.stack([self._notes.steps, self._notes.left_out])
             return push([dataclasses.replace(one, round=(counts,)) for one in pushes], computed)
 
         return pushed
@@ -239,13 +224,11 @@ class LocalSteps(StepPart):
                 self._update.started_at = kept[-1]
             made = update(given)
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
-                own = [*self._moves(), *self._fresh(), *self._round.reset]
+                own = [*self._moves(), *self._fresh(), self._notes.forgotten(self._notes.read)]
                 if self._is_elastic:  # the next round goes on with the worker's values, at the step after the push
                     self._pushed_step = [made.ops.step_after]
                     with tf.control_dependencies([self._pull, *kept]):
                         own.append(self._kept.renew(len(given.versions), made.ops.step_after))
-                with tf.control_dependencies(self._read):
-                    own += self._forget()
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
 
         return updated
@@ -271,11 +254,6 @@ class LocalSteps(StepPart):
         with tf.device(ps_device(0)):
             return tf.constant(self._limits.upper, tf.int64)
 
-    def _forget(self) -> list[tf.Operation]:
-        """Returns the operations that begin the notes of the next round."""
-        zeroed = [total.assign(tf.zeros_like(total), read_value=False) for total in self._sums]
-        return [*zeroed, *self._progress.clear()]
-
     def _moves(self) -> list[tf.Operation]:
         """Returns the operations that move the worker's values towards those of the ps, under `elastic`."""
         if not self._is_elastic:
@@ -297,13 +275,12 @@ class LocalSteps(StepPart):
         """Makes the calls of rounds."""
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
-            opening = [self._begin, *self._round.clear, *self._forget(), *(slot.initializer for slot in self._slots)]
+            opening = [*self._begin, self._notes.forgotten(), *(slot.initializer for slot in self._slots)]
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 begun = ahead.begin()
             told = [self._pulled_step, self._round_steps]
             sections = RoundSections(self._local, self._pull, begun, told, opening, self._pushed_step)
-            steps, left_out = self._round.steps.value, self._round.left_out.value
-            made = steps if self._update.lockstep else steps + left_out
+            made = self._notes.steps if self._update.lockstep else self._notes.steps + self._notes.left_out
             return LocalCalls(step, self._spec.plan.num_ps, sections, made)
 
         return made
@@ -346,117 +323,6 @@ class RoundsOnPs(ShardPart):
     def updated(self, update: Update) -> list[tf.Operation]:
         """Counts an update."""
         return [self.count.assign_add(1, read_value=False)]
-
-
-class _Count:
-    """A variable of the worker that adds up over a round.
-
-    Attributes:
-      variable: the variable.
-      value: what it is, as read where the attribute was made; after the round's last step since `_Round.end`.
-    """
-
-    def __init__(self, name: str, dtype: tf.DType) -> None:
-        self.variable = local_variable(f"ps_train/round/{name}", [], dtype)
-        self.value = self.variable.read_value()
-
-
-class _Round:
-    """What a worker counts in a round: the local steps, those that count, batches left out, and examples."""
-
-    def __init__(self) -> None:
-        with tf.device("/device:CPU:0"):
-            self.done, self.steps = _Count("done", tf.int64), _Count("steps", tf.int64)
-            self.left_out, self.examples = _Count("left_out", tf.int64), _Count("examples", tf.float32)
-        self._counts = [self.done, self.steps, self.left_out, self.examples]
-
-    def add(self, after: Sequence[tf.Tensor], **terms: tf.Tensor) -> tf.Operation:
-        """Returns the operation that adds the terms of a step, by the names of the counts."""
-        with tf.control_dependencies(after), tf.device("/device:CPU:0"):
-            pairs = [(getattr(self, name).variable, term) for name, term in terms.items()]
-            return tf.group(*(variable.assign_add(term, read_value=False) for variable, term in pairs))
-
-    def end(self) -> None:
-        """Reads all counts at the end of a round."""
-        with tf.device("/device:CPU:0"):
-            for count in self._counts:
-                count.value = count.variable.read_value()
-
-    @property
-    def reset(self) -> list[tf.Operation]:
-        """The operations that begin the next round, after the counts were read."""
-        with tf.control_dependencies([count.value for count in self._counts]):
-            return self.clear
-
-    @property
-    def clear(self) -> list[tf.Operation]:
-        """The operations that forget a round."""
-        with tf.device("/device:CPU:0"):
-            return [count.variable.assign(tf.zeros_like(count.value), read_value=False) for count in self._counts]
-
-
-class _Progress:
-    """The places of a round's batches in their shards; those that follow each other become one.
-
-    Args:
-      batch: int64 [1, 3], the place of a local step's batch; empty without dynamic sharding.
-      most: the most batches of a round.
-
-    Attributes:
-      add: the operations that note the batch.
-    """
-
-    def __init__(self, batch: Sequence[tf.Tensor], most: int) -> None:
-        self.add: list[tf.Operation] = []
-        self._variables: list[tuple[Any, Any]] = []
-        for one in batch:
-            with tf.device("/device:CPU:0"):
-                rows = local_variable("ps_train/round/batches", [most, 3], tf.int64)
-                count = local_variable("ps_train/round/noted", [], tf.int64)
-                self._variables.append((rows, count))
-                shard, begin, end = tf.unstack(one[0])
-                noted = count.read_value()
-                before = rows.sparse_read(tf.maximum(noted - 1, 0)[tf.newaxis])[0]
-                joins = (noted > 0) & tf.equal(before[0], shard) & tf.equal(before[2], begin)
-                row = tf.stack([shard, tf.where(joins, before[1], begin), end])
-                place = tf.where(joins, noted - 1, noted)
-                written = rows.scatter_nd_update([[place]], [row]).op
-                with tf.control_dependencies([written]):
-                    self.add.append(count.assign(place + tf.cast(shard >= 0, tf.int64), read_value=False))
-
-    def read(self) -> list[tf.Tensor]:
-        """Returns the places, int64 [batches, 3]."""
-        return [rows.read_value()[: count.read_value()] for rows, count in self._variables]
-
-    def clear(self) -> list[tf.Operation]:
-        """Returns the operations that forget them."""
-        return [count.assign(tf.zeros_like(count), read_value=False) for _, count in self._variables]
-
-
-class _Kept:
-    """Scalars of a pull that its push needs.
-
-    Attributes:
-      assign: keeps those of a pull.
-      values: the kept ones.
-    """
-
-    def __init__(self, pulled: Sequence[tf.Tensor]) -> None:
-        with tf.device("/device:CPU:0"):
-            self._variables = [local_variable(f"ps_train/kept/{i}", [], one.dtype) for i, one in enumerate(pulled)]
-            pairs = zip(self._variables, pulled, strict=True)
-            self.assign = tf.group(*(variable.assign(value, read_value=False) for variable, value in pairs))
-        self.values = self.read()
-
-    def renew(self, place: int, value: tf.Tensor) -> tf.Operation:
-        """Returns the operation that changes one of them."""
-        with tf.device("/device:CPU:0"):
-            return self._variables[place].assign(value, read_value=False)
-
-    def read(self) -> list[tf.Tensor]:
-        """Returns the kept scalars."""
-        with tf.device("/device:CPU:0"):
-            return [variable.read_value() for variable in self._variables]
 
 
 def _variable(name: str, reported: str, value: tf.Tensor) -> Any:

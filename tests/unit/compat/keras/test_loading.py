@@ -14,7 +14,7 @@ from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.engine.variables.variables import rows_spec
 from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.rules import trace_rules
-from ps_train.modeling.keras.update_rules import RATE_KEY
+from ps_train.modeling.model import RATE_KEY
 from ps_train.modeling.tables.table import Table
 from ps_train.modeling.tables.table_layout import layout_of, layouts_text
 from ps_train.saved.values import Writer
