@@ -29,6 +29,7 @@ OVERRIDDEN = {
     "_prepare": "Optimizer: makes tensors of the hyperparameters before every update",
     "_resource_apply_dense": "Optimizer: applies a dense gradient",
     "_resource_apply_sparse": "Optimizer: applies the gradient of some rows, each of which occurs once",
+    "_resource_apply_sparse_duplicate_indices": "Optimizer: applies the gradient of rows that may occur several times",
     "_shared_name": "Variable: the name of its slots and of its moving average",
     "_save_slice_info": "Variable: None if it is not a slice; read when its slots are made",
     "_gather_saveables_for_checkpoint": "Variable: its value for a Saver; a Saver knows other classes by their type",
@@ -90,6 +91,20 @@ def add_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None
     Public `tf.control_dependencies` applies only to operations that are made later.
     """
     op._add_control_inputs(before)
+
+
+def replace_control_inputs(op: tf.Operation, before: Sequence[tf.Operation]) -> None:
+    """Makes an operation that already exists run after these operations, and after no others but those of its inputs.
+
+    The public API has no way to remove a control input.
+    """
+    op._remove_all_control_inputs()
+    op._add_control_inputs(list(before))
+
+
+def context_of(op: tf.Operation) -> Any:
+    """Returns the loop or condition of TensorFlow 1 to which an operation belongs; None for none."""
+    return op._get_control_flow_context()
 
 
 def keep_whole(result: tf.Tensor) -> None:
@@ -182,6 +197,14 @@ def skip_deduplication(optimizer: Any) -> None:
         optimizer._resource_apply_sparse_duplicate_indices = optimizer._resource_apply_sparse
 
 
+def create_slots(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Makes an optimizer make the slots of variables, unless it has them already.
+
+    In the public API it makes them when gradients are applied.
+    """
+    optimizer._create_slots(variables)
+
+
 def make_slot(
     optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str, dtype: Any = None, key: str = ""
 ) -> None:
@@ -193,13 +216,18 @@ def make_slot(
       optimizer: the optimizer.
       variable: the variable.
       initializer: initializer of the slot.
-      shape: shape of the slot.
+      shape: shape of the slot; one of any number of rows has none at first.
       name: the name by which the optimizer finds the slot.
       dtype: the slot's dtype; None for that of the variable.
       key: the slot's name under the variable's, in the graph and in checkpoints; "" for the optimizer's name.
     """
-    dtype = dtype or variable.dtype.base_dtype
-    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, key or optimizer.get_name())
+    dtype, made = dtype or variable.dtype.base_dtype, initializer
+    if any(size is None for size in list(shape)):  # TensorFlow then takes a function without arguments alone
+
+        def made() -> Any:
+            return initializer([0, *shape[1:]], dtype)
+
+    optimizer._get_or_make_slot_with_initializer(variable, made, shape, dtype, name, key or optimizer.get_name())
 
 
 def adagrad_rate(optimizer: Any) -> tf.Tensor:

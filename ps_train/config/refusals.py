@@ -177,8 +177,15 @@ REFUSALS: Sequence[Refusal] = (
     _with_local_steps("rack_file", "a rack's workers meet in every step"),
     _with_local_steps("batch_size", "its size is told with each pull", lambda job: job.batch_sizes.is_range),
     Refusal(
-        "{local} is not possible with tables ({tables}): their rows travel in every step; leave it out.",
-        lambda job: job.has_local_steps,
+        "{outer_optimizer} is not possible with tables ({tables}): a worker does not keep their rows; use sgd or "
+        "nesterov.",
+        lambda job: job.is_elastic_average,
+        found="tables",
+    ),
+    Refusal(
+        "{round_secs} is not possible with tables ({tables}): the batches of a round are read before it; use "
+        "--local_steps.",
+        lambda job: job.round_secs > 0,
         found="tables",
     ),
     Refusal(

@@ -71,6 +71,7 @@ class Computed:
       masks: name of each variable with a sparse gradient to float32 [rows], above 0 for each row that it touches.
       rows: table name to the fetched rows, float32 [unique, dimension].
       used: name of each table of which a step may not use all rows to float32 [unique], above 0 for the used ones.
+      beside: of a kind (`transport/beside_rows.py`) and a table to what travels beside the gradient of its rows.
       examples: float32 scalar, number of examples.
       state: name to final value, of the variables that the model assigns itself.
       updates: operations that the push waits for: those that the model has added to UPDATE_OPS, in all towers.
@@ -92,6 +93,7 @@ class Computed:
     skipped: Sequence[tf.Tensor] = ()
     progress: Sequence[tf.Tensor] = ()
     sums: Sequence[tf.Tensor] = ()
+    beside: Mapping[str, Mapping[str, tf.Tensor]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,8 @@
     session.run(calls.local(31))                # no message to a ps
     session.run(calls.step.train)               # the 32nd local step, the push, and the next round's pull
 
+With tables a round begins by itself: `calls.fronts(32)` reads its batches, and `calls.pull` pulls their rows.
+
 A round may have any number of local steps, in calls of any lengths: the round is in the worker's variables.
 """
 
@@ -31,8 +33,8 @@ class RoundSections:
       begun: the operation that runs when a pull alone has begun on all ps.
       told: int64 scalars, the global step of the pulled values, and the most steps of the round that begins with them.
       opening: further operations of the first pull of a session.
-      pushed_step: int64 scalar, the global step after a round that ends with its push, which needs the pulled values;
-        empty for rounds that end with a pull.
+      pushed: what `told` is after a round that ends with its push; empty for rounds that end with a pull.
+      front: the operation that reads a batch of a round before its pull; empty where each local step reads its own.
     """
 
     local: tf.Operation
@@ -40,7 +42,8 @@ class RoundSections:
     begun: tf.Operation
     told: Sequence[tf.Tensor]
     opening: Sequence[tf.Operation]
-    pushed_step: Sequence[tf.Tensor]
+    pushed: Sequence[tf.Tensor]
+    front: Sequence[tf.Operation] = ()
 
 
 class Told(NamedTuple):
@@ -66,6 +69,7 @@ class LocalCalls(UnrolledCalls):
 
     Attributes:
       pull: the operations of a pull alone.
+      begins_alone: whether a round begins with calls of its own: `fronts` and `pull`.
       steps_made: the same, to be fetched with the end of a round.
       next_round: what the pull at its end tells, to be fetched with it.
       first_round: what the first pull tells.
@@ -73,13 +77,16 @@ class LocalCalls(UnrolledCalls):
 
     def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
         first = self.first_round = Told(*sections.told)
-        if sections.pushed_step:
-            pull, (step_after,) = sections.pull, sections.pushed_step
-            self.next_round = Told(step_after, first.round_steps)
+        self.begins_alone, ends = bool(sections.front), list[tf.Operation]()
+        if sections.pushed:
+            self.next_round = Told(*sections.pushed)
+            ends = [] if sections.front else [sections.pull]
         else:
             pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
             self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
-        super().__init__(UnrolledStep([*step.train, pull], step.examples), num_ps)
+            ends = [pull]
+        super().__init__(UnrolledStep([*step.train, *ends], step.examples), num_ps)
+        self._fronts = FrontCalls(self.step, num_ps, sections.front)
         self._sections, self.steps_made, self.pull = sections, steps_made, [sections.pull, sections.begun]
 
     @functools.cached_property
@@ -100,9 +107,37 @@ class LocalCalls(UnrolledCalls):
         self.place(count)
         return [op for placed in self.placed[:count] for op in placed.ops]
 
+    def fronts(self, count: int) -> list[tf.Operation]:
+        """Returns so many fronts, and makes those that are missing; call it in one thread at a time."""
+        self._fronts.place(count)
+        return [op for placed in self._fronts.placed[:count] for op in placed.ops]
+
     def next_section(self, number: int) -> Placed:
         """Adds a copy of the local step; not even the first one is the step itself, which belongs to a round's end."""
         return self.section.copy(f"local_{number}", number + 1, self.placed[-1] if number else NOTHING)
+
+
+class FrontCalls(UnrolledCalls):
+    """The fronts of a round's steps.
+
+    Args:
+      step: a step of the graph.
+      num_ps: number of ps.
+      front: the operation that ends a front.
+    """
+
+    def __init__(self, step: UnrolledStep, num_ps: int, front: Sequence[tf.Operation]) -> None:
+        super().__init__(step, num_ps)
+        self._front = front
+
+    @functools.cached_property
+    def section(self) -> Section:
+        """A front."""
+        return Section(self._front, self._num_ps)
+
+    def next_section(self, number: int) -> Placed:
+        """Adds a copy of the front."""
+        return self.section.copy(f"front_{number}", number + 1, self.placed[-1] if number else NOTHING)
 
 
 def _pull_after(train: Sequence[tf.Operation], pull: Sequence[tf.Operation], num_ps: int) -> Sequence[tf.Operation]:

@@ -86,6 +86,11 @@ class TrainStep:
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
         return {"train": self.calls.local(count), "local": []}
 
+    def fronts(self, count: int) -> dict[str, Any]:
+        """Returns the fetches of a call that reads so many batches of a round before its rows are pulled."""
+        assert isinstance(self.calls, LocalCalls), "the job has local steps"
+        return {"train": self.calls.fronts(count), "local": []}
+
 
 def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:
     """Builds the training graph of one replica.

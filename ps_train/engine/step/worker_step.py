@@ -19,6 +19,7 @@ from ps_train.engine.step.backward import Computed, PulledInputs, mean_gradients
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.step_part import Ahead, Pulled, StepParts, wrapped
 from ps_train.engine.step.ps_state import PsState
+from ps_train.engine.transport.beside_rows import TOUCHED
 from ps_train.engine.transport.coding import pull_encoding_of
 from ps_train.engine.transport.dense import Transport, all_joined
 from ps_train.engine.transport.parcels import Parcel
@@ -67,11 +68,13 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     kept_as = tf.float32 if spec.job.has_local_steps else dtype  # what small steps change must not be rounded
     transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, encoding, kept_as, layout)
 
+    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, encoding)
+
     def plain_pull(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
         values = transport.pull(state.versions, received)
         step = pulled_step(state.global_step, state.versions[0])
         read = [*transport.pulled, *state.versions, step]
-        return Pulled(values, state.versions, step, state.versions, read, torn=transport.torn)
+        return Pulled(values, state.versions, step, state.versions, read, exchange, torn=transport.torn)
 
     batches = _batches(spec, update, parts)
     pulled = wrapped(parts, "pull", plain_pull)(lambda vector: vector)
@@ -79,7 +82,6 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     calls_begun = local_variable("ps_train/begun_calls", [], tf.int64)
     begun = transport.begun_anew(calls_begun) if pulled.is_kept else transport.begun(pulled.answers, calls_begun)
     add_control_inputs(batches.get_next_op, [begun, *pulled.before_batch])
-    exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, encoding)
     inputs = PulledInputs(
         pulled.values,
         state.variables,
@@ -133,7 +135,7 @@ def _pushes(
     """Returns the guarded gradients of a step as they are pushed to each ps."""
     gradients = dict(computed.gradients)
     of_rows = {name: gradients.pop(name) for name in computed.rows}
-    rows = exchange.push(of_rows, computed.used) if of_rows else {}
+    rows = exchange.push(of_rows, {TOUCHED: computed.used, **computed.beside}) if of_rows else {}
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
     vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn)
     guard = _guard(spec, state, computed, [parcel for some in transport.pushed for parcel in some], rows)

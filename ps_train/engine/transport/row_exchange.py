@@ -2,7 +2,7 @@
 
     exchange = RowExchange(plan, model_variables.tables(), variables)
     found = exchange.pull({"ads": positions}, after=versions)       # rows on the worker, each once
-    pushes = exchange.push({"ads": row_gradients}, used={})         # one push for each ps
+    pushes = exchange.push({"ads": row_gradients}, {})              # one push for each ps
 
 Each ps gets one tensor of row indices, and one tensor each of rows and gradients is sent, for any number of tables and
 lookups.  A row is named by its index within its slice, int32.  In an open vocabulary it is named by its id's key, two
@@ -12,30 +12,37 @@ in the order of the ps's slices:
     message     int32: for several slices the number of int32 of each slice; then row indices or keys
     rows        float32: the rows one after the other, then for each key 1 if its id is known, else 0.  Where rows are
                 encoded, a flag is a uint8
-    gradients   float32: the rows' gradients, one after the other, then for each row that the step may not have used 1
-                if it has, else 0.  Where gradients are encoded, these flags are not
+    columns     float32, in a pull that asks for them: what belongs to each row beside its values, such as its slots
+    gradients   float32: the rows' gradients, one after the other, then what travels beside each row
+                (`beside_rows.py`).  Where gradients are encoded, this is not
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
+from ps_train.engine.transport.beside_rows import beside_name
 from ps_train.engine.transport.codecs.codec import Codec
 from ps_train.engine.transport.codecs.wire import as_one, from_one, joined, split
 from ps_train.engine.transport.pull_encoding import PLAIN, PullEncoding
-from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.variables import ps_device
+from ps_train.engine.variables.worker_state import growing_variable, local_variable
 from ps_train.modeling.tables.deferred_lookups import FetchedRows, OfVocabularies
 from ps_train.modeling.tables.id_encoding import unique as unique_keys
 
 Widths = Mapping[str, int]
 """Numbers in a key, by the names of open vocabularies' slices."""
+
+RowRead = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+"""Function of the row indices (or keys) of a slice, on its ps; returns its rows and columns, float32 [n, columns]."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,34 +52,39 @@ class RowPush:
     Attributes:
       slices: the tables' slices on the ps, in order.
       widths: numbers in a key, for all slices of open vocabularies.
-      message: int32 [n], the received row indices, on the ps; see the module.
-      pulled: slice name to the rows read by the pull, on the ps.
+      message: int32 [n], the row indices, on the ps; see the module.
       gradients: float32 [m], on the worker to be sent, or on the ps as received; as it travels until `on_ps`.
-      flagged: names of the slices with a flag for each row.
-      flags: int32 scalar on the worker, number of flags at the end of `gradients`.
+      beside: kind, name of the slice, and number of columns of what travels beside its rows, in order.
+      beside_size: int32 scalar on the worker, how many numbers these are at the end of `gradients`.
       decode: function of `gradients` as they travel.
     """
 
     slices: tuple[Slice, ...]
     widths: Widths
     message: tf.Tensor
-    pulled: dict[str, tf.Tensor]
     gradients: tf.Tensor
-    flagged: tuple[str, ...]
-    flags: tf.Tensor
+    beside: tuple[tuple[str, str, int], ...]
+    beside_size: tf.Tensor
     decode: Callable[[tf.Tensor], tf.Tensor] = lambda wire: wire
 
     def encoded(self, codec: Codec, seed: tf.Tensor) -> RowPush:
         """Returns the push with encoded gradients."""
-        if not self.flagged:
+        if not self.beside:
             wire = as_one(codec.encode(self.gradients, seed))
         else:
-            rows, flags = tf.split(self.gradients, [tf.size(self.gradients) - self.flags, self.flags])
-            wire = as_one([*codec.encode(rows, seed), flags])
+            sizes = [tf.size(self.gradients) - self.beside_size, self.beside_size]
+            rows, beside = tf.split(self.gradients, sizes)
+            wire = as_one([*codec.encode(rows, seed), beside])
 
         def decoded(wire: tf.Tensor) -> tf.Tensor:
-            length = tf.add_n([tf.size(rows) for rows in self.pulled.values()])
-            dtypes = (*codec.dtypes, *([tf.float32] if self.flagged else []))
+            indices = row_indices_in(self.slices, self.widths, self.message)
+            length = tf.add_n(
+                [
+                    tf.shape(some)[0] * math.prod(piece.shape[1:])
+                    for piece, some in zip(self.slices, indices, strict=True)
+                ]
+            )
+            dtypes = (*codec.dtypes, *([tf.float32] if self.beside else []))
             parts = from_one(wire, dtypes)
             rows = codec.decode(parts[: len(codec.dtypes)], length)
             return joined([rows, *parts[len(codec.dtypes) :]])
@@ -84,10 +96,10 @@ class RowPush:
         return dataclasses.replace(self, gradients=self.decode(tf.identity(self.gradients)), decode=lambda wire: wire)
 
     def gradients_by_slice(self, message: tf.Tensor, gradients: tf.Tensor) -> dict[str, Any]:
-        """Returns the gradients of a push to these slices by slice name, and its flags by the names of masks.
+        """Returns the gradients of a push to these slices by slice name, and what travels beside them by its names.
 
         A gradient is IndexedSlices.  Its indices are row indices int32 [n], or for open vocabularies keys
-        int64 [n, width].  The flags are float32 [n], see `sparse_mask.to_indexed_slices`.
+        int64 [n, width].  What travels beside them is float32 [n], or [n, columns] for several.
 
         Args:
           message: int32, see the module.
@@ -96,13 +108,14 @@ class RowPush:
         indices = row_indices_in(self.slices, self.widths, message)
         counts = {piece.name: tf.shape(rows)[0] for piece, rows in zip(self.slices, indices, strict=True)}
         shapes: list[list[Any]] = [[counts[piece.name], *piece.shape[1:]] for piece in self.slices]
-        values = split(gradients, shapes + [[counts[name]] for name in self.flagged])
+        shapes += [[counts[name], *([columns] if columns > 1 else [])] for _, name, columns in self.beside]
+        values = split(gradients, shapes)
         found: dict[str, Any] = {
             piece.name: tf.IndexedSlices(part, rows, tf.constant(piece.shape, tf.int64))
             for piece, rows, part in zip(self.slices, indices, values[: len(indices)], strict=True)
         }
-        masks = zip(self.flagged, values[len(indices) :], strict=True)
-        return found | {mask_name(name): flags for name, flags in masks}
+        beside = zip(self.beside, values[len(indices) :], strict=True)
+        return found | {beside_name(kind, name): part for (kind, name, _), part in beside}
 
 
 def row_indices_in(slices: Sequence[Slice], widths: Widths, message: tf.Tensor) -> list[tf.Tensor]:
@@ -153,13 +166,32 @@ class RowExchange:
         self.slices = [tuple(piece for piece in pieces if piece.ps == ps) for ps in range(plan.num_ps)]
         self.received: list[tf.Tensor] = []
         self._whole: dict[str, tf.Tensor] = {}
+        self._kept: _KeptRequests | None = None
 
-    def pull(self, requests: Mapping[str, tf.Tensor], after: Sequence[tf.Tensor]) -> dict[str, FetchedRows]:
+    def keep(self) -> None:
+        """Lets `push` be in a later call than `pull`: what it needs of it is kept on the worker.
+
+        Call it before both; `pull` is then followed by `kept`.
+        """
+        self._kept = _KeptRequests(self.slices)
+
+    def kept(self) -> list[tf.Operation]:
+        """Returns the operations that keep what a later push needs of the pull."""
+        assert self._kept is not None, "the exchange keeps it"
+        return self._kept.assign(self._sent, self._sizes)
+
+    def pull(
+        self,
+        requests: Mapping[str, tf.Tensor],
+        after: Sequence[tf.Tensor],
+        reads: Mapping[str, RowRead] = MappingProxyType({}),
+    ) -> dict[str, FetchedRows]:
         """Returns rows on the worker (the device scope of the caller), by the name of the table.
 
         Args:
           requests: table name to positions int64 [n], or to keys int64 [n, width] for an open vocabulary.
           after: one tensor on each ps; the ps reads rows after it.
+          reads: for slices whose rows have columns, how they are read.
         """
         indices: dict[str, tf.Tensor] = {}
         index: dict[str, tf.Tensor] = {}
@@ -167,16 +199,19 @@ class RowExchange:
             parts, index[name] = self._divided(requests[name], pieces)
             indices |= {piece.name: part for piece, part in zip(pieces, parts, strict=True)}
         self._sizes = {name: tf.shape(some)[0] for name, some in indices.items()}
-        self._read: dict[int, tuple[tf.Tensor, dict[str, tf.Tensor]]] = {}
+        self._sent: dict[int, tf.Tensor] = {}
+        self._messages: dict[int, tf.Tensor] = {}
         rows: dict[str, tf.Tensor] = {}
         known: dict[str, tf.Tensor] = {}
+        columns: dict[str, tf.Tensor] = {}
         for ps, slices in enumerate(self.slices):
             if slices:
-                self._read[ps] = self._fetch(ps, slices, indices, after[ps], rows, known)
+                self._fetch(ps, slices, indices, after[ps], reads, (rows, known, columns))
         found = {}
         for name, pieces in self._slices_of.items():
             flags = _concatenated([known[piece.name] for piece in pieces]) > 0.5 if pieces[0].name in known else None
-            found[name] = FetchedRows(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags)
+            beside = _concatenated([columns[piece.name] for piece in pieces]) if pieces[0].name in columns else None
+            found[name] = FetchedRows(_concatenated([rows[piece.name] for piece in pieces]), index[name], flags, beside)
         return found
 
     def of_vocabularies(self, after: Sequence[tf.Tensor], batches_per_update: int = 1) -> OfVocabularies:
@@ -266,70 +301,121 @@ class RowExchange:
         slices: Sequence[Slice],
         indices: Mapping[str, tf.Tensor],
         after: tf.Tensor,
-        rows: dict[str, Any],
-        known: dict[str, Any],
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Adds the slices' rows on the worker to `rows`, and flags of known ids (float32) to `known`.
-
-        Returns the message and the rows by slice name, both on the ps.
-        """
+        reads: Mapping[str, RowRead],
+        found: tuple[dict[str, Any], dict[str, Any], dict[str, Any]],
+    ) -> None:
+        """Adds the slices' rows on the worker, flags of known ids (float32), and columns to `found`."""
         parts = [_encode(indices[piece.name]) for piece in slices]
         message = parts[0]
         if len(slices) > 1:
             message = tf.concat([tf.stack([tf.size(part) for part in parts]), *parts], 0)
+        self._sent[ps] = message
         with tf.device(ps_device(ps)):
-            message = tf.identity(message)
+            message = self._messages[ps] = tf.identity(message)
             with tf.control_dependencies([after]):
-                pulled, flags = self._read_on_ps(slices, message)
+                pulled, flags, beside = self._read_on_ps(slices, message, reads)
             encoding = self._encoding.on(ps, "rows")
             vector = encoding.encode_rows([*pulled.values()], [*flags.values()], after)
-        self.received.append(vector)
+            columns = [joined([*beside.values()])] if beside else []
+        self.received += [vector, *columns]
         shapes: list[list[Any]] = [[self._sizes[piece.name], *piece.shape[1:]] for piece in slices]
-        found = encoding.decode_rows(vector, shapes, [[self._sizes[name]] for name in flags])
-        rows |= {piece.name: part for piece, part in zip(slices, found[: len(slices)], strict=True)}
-        known |= dict(zip(flags, found[len(slices) :], strict=True))
-        return message, pulled
+        on_worker = encoding.decode_rows(vector, shapes, [[self._sizes[name]] for name in flags])
+        rows, known, with_columns = found
+        rows |= {piece.name: part for piece, part in zip(slices, on_worker[: len(slices)], strict=True)}
+        known |= dict(zip(flags, on_worker[len(slices) :], strict=True))
+        for one in columns:
+            widths: list[list[Any]] = [[self._sizes[name], part.shape[1]] for name, part in beside.items()]
+            with_columns |= dict(zip(beside, split(tf.identity(one), widths), strict=True))
 
     def _read_on_ps(
-        self, slices: Sequence[Slice], message: tf.Tensor
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns on the ps the slices' rows, and flags of known ids (float32), both by slice name."""
-        pulled, flags = {}, {}
+        self, slices: Sequence[Slice], message: tf.Tensor, reads: Mapping[str, RowRead]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns on the ps the slices' rows, flags of known ids (float32), and columns, all by slice name."""
+        pulled, flags, columns = {}, {}, {}
         for piece, indices in zip(slices, row_indices_in(slices, self.widths, message), strict=True):
-            if piece.name in self._vocabularies:
+            if piece.name in reads:
+                pulled[piece.name], columns[piece.name] = reads[piece.name](indices)
+            elif piece.name in self._vocabularies:
                 pulled[piece.name], known = self._vocabularies[piece.name].read(indices)
                 flags[piece.name] = tf.cast(known, tf.float32)
             else:
                 pulled[piece.name] = self._variables[piece.name].sparse_read(indices)
-        return pulled, flags
+        return pulled, flags, columns
 
-    def push(self, gradients: Mapping[str, tf.Tensor], used: Mapping[str, tf.Tensor]) -> dict[int, RowPush]:
-        """Returns the push to each ps with a table's slice.  Call it after `pull`.
+    def push(
+        self, gradients: Mapping[str, tf.Tensor], beside: Mapping[str, Mapping[str, tf.Tensor]]
+    ) -> dict[int, RowPush]:
+        """Returns the push to each ps with a table's slice.  Call it after `pull`, or after `keep`.
 
         Args:
           gradients: table name to the gradient of `FetchedRows.rows`.
-          used: table name to float32 [unique], above 0 for the fetched rows that the step has used; without the tables
-            of which a step uses all rows.
+          beside: of a kind (`beside_rows.py`) and a table to what travels beside its rows, float32 [unique] or
+            [unique, columns].
         """
-        parts, flags = self._by_slice(gradients), self._by_slice(used)
+        messages, sizes = (self._messages, self._sizes) if self._kept is None else self._kept.read()
+        parts = self._by_slice(gradients, sizes)
+        others = {kind: self._by_slice(tables, sizes) for kind, tables in beside.items()}
         pushes = {}
-        for ps, read in self._read.items():
+        for ps, message in messages.items():
             slices = self.slices[ps]
-            flagged = tuple(piece.name for piece in slices if piece.name in flags)
-            vector = joined([*(parts[piece.name] for piece in slices), *(flags[name] for name in flagged)])
-            number = tf.add_n([tf.constant(0), *(self._sizes[name] for name in flagged)])
-            pushes[ps] = RowPush(slices, self.widths, *read, vector, flagged, number)
+            own = [(kind, piece.name) for kind, some in others.items() for piece in slices if piece.name in some]
+            values = [others[kind][name] for kind, name in own]
+            vector = joined([*(parts[piece.name] for piece in slices), *values])
+            widths = tuple(
+                (kind, name, value.shape[1] if value.shape.rank == 2 else 1)
+                for (kind, name), value in zip(own, values, strict=True)
+            )
+            number = tf.add_n([tf.constant(0), *(tf.size(value) for value in values)])
+            pushes[ps] = RowPush(slices, self.widths, message, vector, widths, number)
         return pushes
 
-    def _by_slice(self, values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def _by_slice(self, values: Mapping[str, tf.Tensor], sizes: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns slice name to its part of the values [unique, ...] of each table."""
         parts: dict[str, tf.Tensor] = {}
         for name, value in values.items():
             pieces = self._slices_of[name]
-            sizes = [self._sizes[piece.name] for piece in pieces]
-            split = tf.split(value, sizes) if len(pieces) > 1 else [value]
+            split = tf.split(value, [sizes[piece.name] for piece in pieces]) if len(pieces) > 1 else [value]
             parts |= {piece.name: part for piece, part in zip(pieces, split, strict=True)}
         return parts
+
+
+class _KeptRequests:
+    """The messages of a pull, and the number of each slice's rows, in variables of the worker.
+
+    Args:
+      slices: the tables' slices on each ps.
+    """
+
+    def __init__(self, slices: Sequence[Sequence[Slice]]) -> None:
+        with tf.device("/device:CPU:0"):
+            self._messages = {
+                ps: growing_variable(f"ps_train/kept_rows/message_{ps}", tf.int32)
+                for ps, some in enumerate(slices)
+                if some
+            }
+            self._sizes = {
+                piece.name: local_variable(f"ps_train/kept_rows/size_{number}", [], tf.int32)
+                for number, piece in enumerate(piece for some in slices for piece in some)
+            }
+
+    def assign(self, messages: Mapping[int, tf.Tensor], sizes: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
+        """Returns the operations that keep those of a pull."""
+        with tf.device("/device:CPU:0"):
+            return [
+                *(self._messages[ps].assign(message, read_value=False) for ps, message in messages.items()),
+                *(self._sizes[name].assign(size, read_value=False) for name, size in sizes.items()),
+            ]
+
+    def read(self) -> tuple[dict[int, tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the messages on their ps, and the sizes."""
+        with tf.device("/device:CPU:0"):
+            kept = {ps: message.read_value() for ps, message in self._messages.items()}
+            sizes = {name: size.read_value() for name, size in self._sizes.items()}
+        messages = {}
+        for ps, message in kept.items():
+            with tf.device(ps_device(ps)):
+                messages[ps] = tf.identity(message)
+        return messages, sizes
 
 
 def _owner(positions: tf.Tensor, begins: Sequence[int]) -> tf.Tensor:

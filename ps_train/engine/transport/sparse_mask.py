@@ -14,19 +14,13 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from ps_train.engine.transport.beside_rows import TOUCHED, beside_name, is_beside
 from ps_train.engine.variables.plan import Slice
-
-_PREFIX = "touched:"
 
 
 def mask_name(name: str) -> str:
     """Returns the name under which the mask of a variable, or of a slice, is sent."""
-    return _PREFIX + name
-
-
-def is_mask(name: str) -> bool:
-    """Returns whether a name is that of a mask."""
-    return name.startswith(_PREFIX)
+    return beside_name(TOUCHED, name)
 
 
 def mask_slice(piece: Slice) -> Slice:
@@ -70,6 +64,6 @@ def to_indexed_slices(gradients: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor
                 continue
             shape = tf.constant(gradient.shape.as_list(), tf.int64)
             found[name] = tf.IndexedSlices(tf.gather(gradient, indices), indices, shape)
-        elif not is_mask(name):
+        elif not is_beside(name):
             found[name] = gradient
     return found

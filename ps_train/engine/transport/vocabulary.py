@@ -12,12 +12,13 @@ start from the same row.  If this step will admit an id, the pull returns the in
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.data.pipeline import derived_seed
+from ps_train.engine.transport.beside_rows import flat_rows
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
 from ps_train.engine.variables.plan import Plan, Slice
 from ps_train.engine.variables.trace import ModelVariables
@@ -122,8 +123,37 @@ class Vocabulary:
         known, otherwise = status.alive, tf.zeros_like(rows)
         if self._training:
             otherwise = initial_rows_of_ids(keys, self._table, self._seed)
-            known |= self._use_counts(keys)[0] >= self._table.admit_after
+            known |= self._uses_before(keys)[0] + 1 >= self._table.admit_after
         return tf.where(known[:, tf.newaxis], tf.where(status.alive[:, tf.newaxis], rows, otherwise), 0.0), known
+
+    def read_ahead(self, keys: tf.Tensor, slots: Sequence[Any]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the rows of keys (int64 [n, width]) for several steps, which may admit their ids.
+
+        Args:
+          keys: int64 [n, width].
+          slots: the slots of the slice's rows.
+
+        Returns:
+          rows: float32 [n, dimension]; for an id without a row, the one that it will have.
+          columns: float32 [n, slots' columns + 1]: the slots, then how many uses an id needs to be known, 0 for none.
+        """
+        index = self._allocator.index
+        located = index.locate(keys)
+        place = tf.maximum(located, 0)
+        read = [one.sparse_read(place) for one in (self._rows, *slots)]
+        alive = index.verify(keys, located, after=read).alive  # the row may be reassigned before the read
+        unassigned = tf.fill(tf.shape(place), tf.constant(self.unassigned_row, tf.int64))
+        otherwise = [
+            initial_rows_of_ids(keys, self._table, self._seed),
+            *(one.sparse_read(unassigned) for one in slots),
+        ]
+        rows, *others = (
+            tf.where(tf.reshape(alive, [-1] + [1] * (one.shape.rank - 1)), one, other)
+            for one, other in zip(read, otherwise, strict=True)
+        )
+        needed = self._table.admit_after - self._uses_before(keys)[0]
+        missing = tf.cast(tf.where(alive, tf.zeros_like(needed), needed), tf.float32)[:, tf.newaxis]
+        return rows, tf.concat([*map(flat_rows, others), missing], 1)
 
     def draw(self, count: int, by_uses: bool, after: tf.Tensor) -> tf.Tensor:
         """Draws ids of the slice after `after`; see `RowIndex.draw`."""
@@ -137,39 +167,66 @@ class Vocabulary:
         """Returns the current rows of keys, float32 [n, dimension], as a variable's `sparse_read` does."""
         return self.read(keys)[0]
 
-    def admit(self, gradient: tf.IndexedSlices, used: tf.Tensor | None = None) -> Admission:
+    def admit(
+        self,
+        gradient: tf.IndexedSlices,
+        used: tf.Tensor | None = None,
+        uses: tf.Tensor | None = None,
+        steps: int | tf.Tensor = 1,
+    ) -> Admission:
         """Counts the ids of a gradient (its indices are keys), and assigns rows to those used often enough.
 
         Args:
           gradient: values float32 [n, dimension].
           used: float32 [n], above 0 for the keys whose rows the step has used.  The gradient is that of these rows.
             For other keys the step has used the default row, so their rows must not be updated.  None: all are used.
+          uses: float32 [n], how many of the update's steps have used the keys; a key of 0 is not counted.  None: one.
+          steps: number of steps that the update stands for.  What several replicas have used is not counted more often.
         """
         keys, index = unique(gradient.indices)
-        row, new_rows, done = self._rows_for(keys)
+        number = tf.cast(steps, tf.int64)
+        if uses is None:
+            counts = tf.ones_like(keys[:, 0])
+        else:
+            summed = tf.math.unsorted_segment_sum(tf.cast(tf.round(uses), tf.int64), index, tf.shape(keys)[0])
+            counts = tf.minimum(summed, tf.maximum(number, 1))
+        row, new_rows, done = self._rows_for(keys, counts, number)
         with tf.control_dependencies(done):
-            counted = self._update_count.assign_add(tf.ones(self._update_count.shape, tf.int64), read_value=False)
+            counted = self._update_count.assign_add(tf.fill(self._update_count.shape, number), read_value=False)
         rows = tf.gather(row, index)
         present = tf.where(rows >= 0 if used is None else (rows >= 0) & (used > 0))[:, 0]
         rows, values = tf.gather(rows, present), tf.gather(gradient.values, present)
         return Admission(tf.IndexedSlices(values, rows, gradient.dense_shape), new_rows, counted)
 
-    def _rows_for(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
-        """Returns the row of each id or -1, the rows assigned by this update, and the operations to wait for."""
+    def _rows_for(
+        self, keys: tf.Tensor, counts: tf.Tensor, steps: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Operation]]:
+        """Returns the row of each id or -1, the rows assigned by this update, and the operations to wait for.
+
+        Args:
+          keys: int64 [n, width].
+          counts: int64 [n], how many of the update's steps have used the ids.
+          steps: int64 scalar, number of steps that the update stands for.
+        """
         status = self._allocator.index.find(keys)
-        use_counts, candidate = self._use_counts(keys)
-        admitted = ~status.alive & ~status.blocked & (use_counts >= self._table.admit_after)
-        counted = self._count_candidates(keys, use_counts, candidate, admitted, status)
+        before, candidate = self._uses_before(keys)
+        use_counts, is_counted = before + counts, counts > 0
+        admitted = ~status.alive & ~status.blocked & is_counted & (use_counts >= self._table.admit_after)
+        counted = self._count_candidates(keys, use_counts, candidate, admitted, status, is_counted, steps)
         has_row = (status.alive | admitted) & (status.row >= 0)  # an expired id may still have its row
         readmitted = tf.where(has_row & ~status.alive)[:, 0]
-        uses = tf.where(status.alive, status.uses + 1, self._table.admit_after)
+        # One that found no room before has been used more often; what it gets counts from here.
+        first_uses = tf.minimum(use_counts, self._table.admit_after + counts - 1)
+        uses = tf.where(status.alive, status.uses + counts, first_uses)
         with tf.control_dependencies([self._allocator.keep(tf.gather(status.row, tf.where(has_row)[:, 0]))]):
             reset = self._initialize(tf.gather(status.row, readmitted), tf.gather(keys, readmitted))
         with tf.control_dependencies([reset]):
-            recorded = _record_use(self._allocator, has_row, status, uses, status.alive)
+            recorded = _record_use(self._allocator, has_row & is_counted, status, uses, status.alive, steps)
         new = tf.where(admitted & (status.row < 0))
         with tf.control_dependencies([recorded]):
-            allocated = self._allocator.allocate(tf.gather_nd(keys, new), self._table.admit_after, self._initialize)
+            allocated = self._allocator.allocate(
+                tf.gather_nd(keys, new), tf.gather_nd(first_uses, new), steps, self._initialize
+            )
         row = tf.where(has_row, status.row, tf.fill(tf.shape(status.row), tf.constant(-1, tf.int64)))
         row = tf.tensor_scatter_nd_update(row, new, allocated)
         new_rows = tf.gather_nd(row, tf.where(admitted & (row >= 0)))
@@ -179,41 +236,53 @@ class Vocabulary:
         """Sets rows to the initial values of their ids."""
         return scatter_rows(self._rows, rows, initial_rows_of_ids(keys, self._table, self._seed))
 
-    def _use_counts(self, keys: tf.Tensor) -> tuple[tf.Tensor, IdStatus | None]:
-        """Returns the use counts of ids without rows, with this update, int64 [n]; and their candidate status."""
+    def _uses_before(self, keys: tf.Tensor) -> tuple[tf.Tensor, IdStatus | None]:
+        """Returns the use counts of ids without rows before this update, int64 [n]; and their candidate status."""
         if self._candidates is None:
-            return tf.ones_like(keys[:, 0]), None
+            return tf.zeros_like(keys[:, 0]), None
         candidate = self._candidates.index.find(keys)
-        return tf.where(candidate.alive, candidate.uses, 0) + 1, candidate
+        return tf.where(candidate.alive, candidate.uses, 0), candidate
 
     def _count_candidates(
-        self, keys: tf.Tensor, use_counts: tf.Tensor, candidate: IdStatus | None, admitted: tf.Tensor, status: IdStatus
+        self,
+        keys: tf.Tensor,
+        use_counts: tf.Tensor,
+        candidate: IdStatus | None,
+        admitted: tf.Tensor,
+        status: IdStatus,
+        is_counted: tf.Tensor,
+        steps: tf.Tensor,
     ) -> list[tf.Operation]:
         """Stores the use counts of ids that remain candidates, and frees those of the admitted ids."""
         if self._candidates is None or candidate is None:
             return []
-        is_counted, remains = candidate.row >= 0, ~status.alive & ~admitted
-        recounted = remains & is_counted
+        was_counted, remains = candidate.row >= 0, ~status.alive & ~admitted & is_counted
+        recounted = remains & was_counted
         with tf.control_dependencies([self._candidates.keep(tf.gather(candidate.row, tf.where(recounted)[:, 0]))]):
-            recorded = _record_use(self._candidates, recounted, candidate, use_counts, candidate.alive)
+            recorded = _record_use(self._candidates, recounted, candidate, use_counts, candidate.alive, steps)
         with tf.control_dependencies([recorded]):
-            freed = self._candidates.free(tf.gather_nd(candidate.row, tf.where(admitted & is_counted)))
-        new = remains & ~is_counted & ~candidate.blocked
+            freed = self._candidates.free(tf.gather_nd(candidate.row, tf.where(admitted & was_counted)))
+        new = tf.where(remains & ~was_counted & ~candidate.blocked)
         with tf.control_dependencies([freed]):
-            allocated = self._candidates.allocate(tf.gather_nd(keys, tf.where(new)), 1)
+            allocated = self._candidates.allocate(tf.gather_nd(keys, new), tf.gather_nd(use_counts, new), steps)
         return [recorded, freed, allocated.op]
 
 
 def _record_use(
-    allocator: RowAllocator, which: tf.Tensor, status: IdStatus, uses: tf.Tensor, keeps_since: tf.Tensor
+    allocator: RowAllocator,
+    which: tf.Tensor,
+    status: IdStatus,
+    uses: tf.Tensor,
+    keeps_since: tf.Tensor,
+    steps: tf.Tensor,
 ) -> tf.Operation:
-    """Records that this update uses the rows of `which` ids (bool [n]).
+    """Records that this update of some steps uses the rows of `which` ids (bool [n]).
 
     If `keeps_since` (bool [n]) is false for an id, this update counts as the one that assigned its row.
     """
     which = tf.where(which)[:, 0]
     row, uses, since, keeps = (tf.gather(some, which) for some in (status.row, uses, status.since, keeps_since))
-    return allocator.record_use(row, uses, tf.where(keeps, since, allocator.now(row)))
+    return allocator.record_use(row, uses, tf.where(keeps, since, allocator.now(row, steps)), steps)
 
 
 def make_vocabularies(

@@ -54,6 +54,23 @@ def local_variable(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32
     return v1.get_variable(name, shape, dtype, initial, trainable=False, collections=[OWN], use_resource=True)
 
 
+def growing_variable(name: str, dtype: tf.DType = tf.float32, row: Sequence[int] = ()) -> Any:
+    """Makes a variable of this worker that is not trained and has any number of rows, at first none.
+
+    `get_variable` cannot make one.  No operation but the first may assign it a value whose number of rows is known when
+    the graph is built: TensorFlow 2.21's constant folding then takes it for that of all later reads.
+    """
+    return v1.Variable(
+        lambda: tf.zeros([0, *row], dtype),
+        trainable=False,
+        collections=[OWN],
+        validate_shape=False,
+        use_resource=True,
+        name=name,
+        shape=tf.TensorShape([None, *row]),
+    )
+
+
 def collect_local_state() -> LocalState:
     """Returns the local state of the default graph."""
     variables: list[Any] = [*v1.local_variables(), *v1.get_collection(OWN)]

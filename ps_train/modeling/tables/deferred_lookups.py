@@ -63,11 +63,13 @@ class FetchedRows:
       rows: float32 [unique, dimension].
       index: int32 [n]: index into `rows` of each requested position.
       known: bool [unique] for an open vocabulary, else None; see `row_source.LookupResult`.
+      columns: float32 [unique, columns], what belongs to the rows beside their values; None if it was not asked for.
     """
 
     rows: tf.Tensor
     index: tf.Tensor
     known: tf.Tensor | None = None
+    columns: tf.Tensor | None = None
 
 
 Fetch = Callable[[Mapping[str, tf.Tensor]], dict[str, FetchedRows]]

@@ -4,7 +4,7 @@
     allocator = RowAllocator("ads", variables, first_group=0, groups=251, table=table)
     status = allocator.index.find(keys)
     allocator.record_use(status.row[status.alive], uses, since)
-    rows = allocator.allocate(keys_without_rows, uses)      # -1 if there is no room
+    rows = allocator.allocate(keys_without_rows, uses_of_keys)      # -1 if there is no room
 
 All operations except `index.find` must run under the ps's mutex, each after the operations built before it.  An
 operation has ended when its result is computed.  Each group keeps its free rows on a stack.  The stacks and the index
@@ -92,32 +92,38 @@ class RowAllocator:
             self._top.assign(counts, read_value=False),
         )
 
-    def now(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns the number of the current update in each row's group, int64 [n]."""
-        return tf.gather(self._variables.update_count.read_value(), self.index.group(rows)) + 1
+    def now(self, rows: tf.Tensor, steps: int | tf.Tensor = 1) -> tf.Tensor:
+        """Returns the number of the current update, of so many steps, in each row's group, int64 [n]."""
+        return tf.gather(self._variables.update_count.read_value(), self.index.group(rows)) + steps
 
     def keep(self, rows: tf.Tensor) -> tf.Operation:
         """Keeps rows (int64 [n]) for a checkpoint, before they are written."""
         return tf.no_op() if self._keep is None else self._keep(rows)
 
-    def record_use(self, rows: tf.Tensor, uses: tf.Tensor, since: tf.Tensor) -> tf.Operation:
+    def record_use(
+        self, rows: tf.Tensor, uses: tf.Tensor, since: tf.Tensor, steps: int | tf.Tensor = 1
+    ) -> tf.Operation:
         """Records that the current update uses rows; to run after `keep`.
 
         Args:
           rows: int64 [n].
           uses: int64 [n], use count of each row with this update.
           since: int64 [n], update that assigned each row.
+          steps: number of steps that the update stands for.
         """
-        return scatter_rows(self._variables.used, rows, tf.stack([uses, self.now(rows), since], 1))
+        return scatter_rows(self._variables.used, rows, tf.stack([uses, self.now(rows, steps), since], 1))
 
-    def allocate(self, keys: tf.Tensor, uses: int, prepare: Prepare | None = None) -> tf.Tensor:
+    def allocate(
+        self, keys: tf.Tensor, uses: tf.Tensor, steps: int | tf.Tensor = 1, prepare: Prepare | None = None
+    ) -> tf.Tensor:
         """Assigns rows to ids without one, and returns the rows, int64 [n]; -1 where too few rows can be freed.
 
         A full group first frees the rows of its least used ids that this update does not use.
 
         Args:
           keys: int64 [n, width], distinct.
-          uses: use count of the new rows.
+          uses: int64 [n], use count of the new rows.
+          steps: number of steps that the update stands for.
           prepare: initializes the rows before other replicas can find them.
         """
         group = group_of(keys, self._table.groups) - self._first_group
@@ -132,7 +138,7 @@ class RowAllocator:
         row = tf.cast(self._free.sparse_read(slot), tf.int64)
         which = tf.where(has_room)[:, 0]
         assigned, keys = tf.gather(row, which), tf.gather(keys, which)
-        use_counts = tf.fill(tf.shape(assigned), tf.constant(uses, tf.int64))
+        use_counts = tf.gather(uses, which)
         # The keys are written first: a pull by the earlier id then sees that the row is no longer its own.  The index
         # is written last: the new id must not find the row before it is initialized.
         with tf.control_dependencies([self.keep(assigned)]):
@@ -141,7 +147,7 @@ class RowAllocator:
             ready = prepare(assigned, keys) if prepare else tf.no_op()
         with tf.control_dependencies([ready]):
             done = [
-                self.record_use(assigned, use_counts, self.now(assigned)),
+                self.record_use(assigned, use_counts, self.now(assigned, steps), steps),
                 self.index.put(keys, assigned),
                 self._top.assign(top - tf.minimum(needed, top), read_value=False),
             ]

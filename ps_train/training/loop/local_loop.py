@@ -109,6 +109,8 @@ class LocalLoop(TrainingLoop):
         first, begun = self.global_step, 0
         while begun < size.steps and not self._should_stop():
             planned = rounds.round_length(self.global_step, size.steps - begun)
+            if self._calls.begins_alone and not self._begin_round(run, planned):
+                break
             left, started = planned - 1, time.monotonic()
             while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
                 count = rounds.next_local_call(left)
@@ -127,6 +129,18 @@ class LocalLoop(TrainingLoop):
             if made < length:
                 return True
         return False
+
+    def _begin_round(self, run: Callable[..., Any], length: int) -> bool:
+        """Reads the batches of a round, and pulls their rows; returns False if the loop must stop before."""
+        rounds, left = cast(RoundScheduler, self._bursts), length
+        while left:
+            if self._should_stop():
+                return False
+            count = rounds.next_local_call(left)
+            run(self._step.fronts(count))
+            left -= count
+        run({"train": self._calls.pull, "local": []})
+        return True
 
     def _end_round(self, run: Callable[..., Any], length: int) -> int:
         """Makes the last step of a round of so many, and the exchange; returns the steps that had examples."""

@@ -201,6 +201,9 @@ class InProcessCluster:
         def work(index: int) -> None:
             session, step = self.sessions[index], self.steps[index]
             for length in lengths:
+                if step.calls.begins_alone:
+                    session.run(step.fronts(length))
+                    session.run(step.calls.pull)
                 if length > 1:
                     session.run(step.local_steps(length - 1))
                 session.run(step.steps_per_call(1))

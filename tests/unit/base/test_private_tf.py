@@ -206,6 +206,11 @@ SYMBOLS = [
         has("_unsafe_unfinalize", tf.Graph),
     ),
     Symbol("_add_control_inputs", "a refused call could consume a batch", has("_add_control_inputs", OPERATION)),
+    Symbol(
+        "_remove_all_control_inputs",
+        "a local step reads a batch of its own beside the one that it uses",
+        has("_remove_all_control_inputs", OPERATION),
+    ),
     Symbol("_set_attr", "each step of a following codec runs nodes of all codecs", has("_set_attr", OPERATION)),
     Symbol(
         "_lower_using_switch_merge", "each step of a following codec runs nodes of all codecs", a_condition_says_how

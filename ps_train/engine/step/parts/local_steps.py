@@ -10,6 +10,9 @@ know each other only by the worker's variables, so `LocalCalls` may repeat the s
    loss scaling and accumulated batches belong here: the part wraps all others that compute.
 3. The push sends `start - now` as a gradient; the ps apply it with the outer optimizer.
 
+A model with tables has a section before the pull: it reads the batches of a round, whose rows are then pulled once
+(`kept_batches.py`, `local_rows.py`).
+
 What the push needs of the pull, such as the version of the values, is kept beside them.
 """
 
@@ -28,7 +31,9 @@ from ps_train.base.private_tf import rename_variable
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.kept_batches import KeptBatches
 from ps_train.engine.step.local_calls import LocalCalls, RoundSections
+from ps_train.engine.step.local_rows import LocalRows, ahead_read, row_read, slots_of_any_length
 from ps_train.engine.step.parts.following import FollowingPart, sync_limit
 from ps_train.engine.step.parts.step_part import (
     Ahead,
@@ -45,6 +50,7 @@ from ps_train.engine.step.parts.step_part import (
 from ps_train.engine.step.round_notes import KeptScalars, RoundNotes
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.transport.row_exchange import RowRead
 from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.batch_size_control import ScheduledValue
@@ -56,6 +62,7 @@ from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, zeros_variable
 from ps_train.engine.variables.worker_state import OWN, local_variable
 from ps_train.modeling.model import RATE_KEY
+from ps_train.modeling.tables.deferred_lookups import OfVocabularies
 
 ROUNDS = Gauge(
     "rounds", "Rounds", "Exchanges of local steps that the parameter servers have applied in this run.", "",
@@ -74,12 +81,16 @@ class LocalSteps(StepPart):
 
     def __init__(self, spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> None:
         self._spec, self._update, self._rate_divisors = spec, update, rate_divisors
-        self._outer = OuterRules(spec.job, spec.replica.declared)
+        self._inner, self._tables = RulesOfModel(spec.job, spec.model), spec.variables.tables_by_name()
+        names = {piece.name for name in self._tables for piece in spec.plan.slices_of(name)}
+        self._outer = OuterRules(spec.job, spec.replica.declared, self._inner, {*self._tables, *names})
         self._is_elastic = spec.job.is_elastic_average
         self._limits = spec.job.local_step_limits
-        self._pushed_step: list[tf.Tensor] = []
+        self._pushed: list[tf.Tensor] = []
         self._rate: list[Any] = []
         self._slots: list[Any] = []
+        self._drawn: list[tf.Tensor] = []
+        self._kept_pull: list[tf.Operation] = []
 
     def pull(self, pull: Pull) -> Pull:
         """Keeps what is pulled; the step gets the worker's own values."""
@@ -98,6 +109,8 @@ class LocalSteps(StepPart):
             self._rate_after = found.versions[:1]
             self._begin = _assigned(self._now, first)
             self._notes = RoundNotes(self._limits.upper)
+            self._rows = LocalRows(found.exchange, self._tables)
+            self._versions = found.versions
             count = len(found.versions)
             values = {name: variable.read_value() for name, variable in self._now.items()}
             return dataclasses.replace(
@@ -124,19 +137,29 @@ class LocalSteps(StepPart):
         """Makes a local step after the model's; the push gets what the round has changed."""
 
         def computed(inputs: PulledInputs, batches: Batches) -> Computed:
+            if self._tables:
+                vocabularies = self._noted(inputs.vocabularies)
+                inputs = dataclasses.replace(inputs, fetch=self._rows.fetch, vocabularies=vocabularies)
             found = compute(inputs, batches)
             self._local = self._local_step(inputs, found)
-            self._pull = tf.group(*self._kept_pull, *self._pulled_rate(), name="ps_train/round/pull")
+            self._kept_pull += self._pulled_rate()
+            if self._is_elastic:
+                self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
             with tf.control_dependencies(self._before_push):
                 now = {name: variable.read_value() for name, variable in self._now.items()}
-                start = {name: self._start[name].read_value() for name in found.gradients}
+                start = {name: variable.read_value() for name, variable in self._start.items()}
+                rows, beside = self._rows.changed()
                 self._notes.end()
-            self._changed = {name: start[name] - now[name] for name in found.gradients}
+            self._changed = {name: start[name] - now[name] for name in found.gradients if name in start}
             masks = {name: tf.ones_like(mask) for name, mask in found.masks.items()}
             state = {name: now[name] for name in found.state}
             return dataclasses.replace(
                 found,
-                gradients=self._changed,
+                gradients={**self._changed, **rows},
+                used={},
+                beside={
+                    kind: {name: self._unscaled(one) for name, one in some.items()} for kind, some in beside.items()
+                },
                 masks=masks,
                 examples=self._notes.examples,
                 state=state,
@@ -148,6 +171,25 @@ class LocalSteps(StepPart):
             )
 
         return computed
+
+    def _unscaled(self, beside: tf.Tensor) -> tf.Tensor:
+        """Returns what travels beside rows such that a sum remains one where pushes are multiplied by examples."""
+        return beside / tf.maximum(self._notes.examples, 1.0) if self._update.scaled else beside
+
+    def _noted(self, vocabularies: OfVocabularies) -> OfVocabularies:
+        """Returns the functions on open vocabularies; what they return is read before the round."""
+
+        def draw(*arguments: Any) -> list[tf.Tensor]:
+            drawn = vocabularies.draw(*arguments)
+            self._drawn += drawn
+            return drawn
+
+        def uses(*arguments: Any) -> tf.Tensor:
+            found = vocabularies.uses(*arguments)
+            self._drawn.append(found)
+            return found
+
+        return dataclasses.replace(vocabularies, draw=draw, uses=uses)
 
     def _pulled_rate(self) -> list[tf.Operation]:
         """Makes the learning rate that may be changed from outside, on ps 0; returns the operation that pulls it.
@@ -173,7 +215,7 @@ class LocalSteps(StepPart):
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
         job = self._spec.job
-        gradients = found.gradients
+        gradients: dict[str, Any] = dict(found.gradients)
         if job.on_nan == "stop":
             checked = stop_if_not_finite(found.judged, list(gradients.values()))
             gradients = dict(zip(gradients, checked, strict=True))
@@ -184,24 +226,30 @@ class LocalSteps(StepPart):
         is_left_out = tf.reduce_any(tf.stack(left_out)) if left_out else tf.constant(False)
         is_used = is_there & ~is_left_out
         may_be_empty = bool(left_out) or job.epochs > 0 or job.is_dynamic or self._spec.model.ends_itself
-        masked = {mask_name(name): mask for name, mask in found.masks.items()}
+        masked = {mask_name(name): mask for name, mask in {**found.masks, **found.used}.items()}
+        for name, place in self._rows.places.items():
+            gradients[name] = tf.IndexedSlices(gradients[name], place)
+        optimizers = AppliedOptimizers("", self._inner, {**self._now, **self._rows.variables}, inputs.step)
 
         def apply() -> tf.Operation:
             divisors = [divisor(found.examples, inputs.step) for divisor in self._rate_divisors]
-            optimizers = AppliedOptimizers("", RulesOfModel(job, self._spec.model), self._now, inputs.step)
             # Its slots would otherwise take the names that those of the outer optimizer have in checkpoints.
-            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False):
+            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False), slots_of_any_length():
                 applied = optimizers.apply({**gradients, **masked}, divisors)
-            return tf.group(applied, *_assigned(self._now, found.state))
+            return tf.group(applied, *_assigned(self._now, found.state), *self._rows.used())
 
         before = {id(variable) for variable in v1.global_variables()}
         # A value may be read for the loss alone, which no gradient waits for.
-        with tf.control_dependencies([*inputs.values.values(), *gradients.values(), *found.state.values()]):
+        read = [*inputs.values.values(), *found.gradients.values(), *found.state.values(), *self._rows.read()]
+        with tf.control_dependencies(read):
             applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
-        self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
+            passed = self._rows.passed()
+        self._rows.with_slots(optimizers.row_slots)
+        made = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
+        self._slots = [variable for variable in made if variable.shape.is_fully_defined()]  # those of rows are pulled
         is_step = is_there if self._update.lockstep else is_used  # a batch that is left out is one of a round's
         noted = self._notes.add(found, is_there, is_used, is_step, after=[inputs.step])
-        return tf.group(applied, noted, *found.updates, name="ps_train/round/local")
+        return tf.group(applied, noted, *passed, *found.updates, name="ps_train/round/local")
 
     def push(self, push: Push) -> Push:
         """Tells the ps for how many steps the push stands."""
@@ -223,10 +271,12 @@ class LocalSteps(StepPart):
             if self._update.started_at is not None:
                 self._update.started_at = kept[-1]
             made = update(given)
+            self._optimizers = made.optimizers
+            if self._is_elastic or self._tables:  # the next round begins without a pull: at the step after the push
+                self._pushed = [made.ops.step_after, tf.identity(self._steps_at(made.ops.step_after))]
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 own = [*self._moves(), *self._fresh(), self._notes.forgotten(self._notes.read)]
-                if self._is_elastic:  # the next round goes on with the worker's values, at the step after the push
-                    self._pushed_step = [made.ops.step_after]
+                if self._is_elastic:
                     with tf.control_dependencies([self._pull, *kept]):
                         own.append(self._kept.renew(len(given.versions), made.ops.step_after))
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
@@ -276,14 +326,35 @@ class LocalSteps(StepPart):
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
             opening = [*self._begin, self._notes.forgotten(), *(slot.initializer for slot in self._slots)]
+            front: list[tf.Operation] = []
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 begun = ahead.begin()
+                if self._tables:
+                    batches = KeptBatches(self._rows.ids, self._drawn, self._notes.done)
+                    self._kept_pull += self._rows.pulled(batches.ids, self._reads(), self._versions)
+                    front, opening = [batches.read], [*opening, *batches.forgotten()]
+                    step = dataclasses.replace(step, train=[*step.train, *batches.forgotten([self._local])])
+                if not self._is_elastic:
+                    self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
             told = [self._pulled_step, self._round_steps]
-            sections = RoundSections(self._local, self._pull, begun, told, opening, self._pushed_step)
+            sections = RoundSections(self._local, self._pull, begun, told, opening, self._pushed, front)
             made = self._notes.steps if self._update.lockstep else self._notes.steps + self._notes.left_out
             return LocalCalls(step, self._spec.plan.num_ps, sections, made)
 
         return made
+
+    def _reads(self) -> dict[str, RowRead]:
+        """Returns how the slices of tables are read with their slots."""
+        reads = {}
+        for name in self._tables:
+            for piece in self._spec.plan.slices_of(name):
+                optimizers = self._optimizers[piece.ps]
+                slots = optimizers.row_slots(piece.name)
+                if piece.name in optimizers.vocabularies:
+                    reads[piece.name] = ahead_read(optimizers.vocabularies[piece.name], slots)
+                elif slots:
+                    reads[piece.name] = row_read(optimizers.variables[piece.name], slots)
+        return reads
 
 
 class FollowingLocalSteps(LocalSteps, FollowingPart):

@@ -30,6 +30,7 @@ from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.received_push import ReceivedPush
+from ps_train.engine.transport.row_exchange import RowExchange
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RuleSource
 from ps_train.engine.updates.modes.base import RateDivisor, Replica, StepOps, WaitLimit
 from ps_train.engine.updates.modes.shard_part import ShardPart
@@ -51,6 +52,7 @@ class Pulled:
       answers: for each ps a tensor that shows that this task has begun its part of the call.
       read: the tensors that the step reads on the ps; they may be read ahead.
       before_batch: operations that the step's batch waits for.
+      exchange: pulls and pushes the rows of tables.
       torn: whether the values are of several versions, a bool scalar; empty where it is not known.
       is_kept: whether the values were pulled in a call before.
     """
@@ -60,6 +62,7 @@ class Pulled:
     step: tf.Tensor
     answers: Sequence[tf.Tensor]
     read: Sequence[tf.Tensor]
+    exchange: RowExchange
     before_batch: Sequence[tf.Operation] = ()
     torn: Sequence[tf.Tensor] = ()
     is_kept: bool = False

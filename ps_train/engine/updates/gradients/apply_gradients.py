@@ -24,6 +24,7 @@ from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
 from ps_train.base.user_code import shown
 from ps_train.config.job import Job
+from ps_train.engine.transport.beside_rows import USES, beside_name, with_slots
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
 from ps_train.engine.variables.given_names import given_names
@@ -118,6 +119,7 @@ class AppliedOptimizers:
       keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
 
     Attributes:
+      variables, vocabularies: as given.
       slots: group to the variables that its optimizer has made, in order.
       old_rows: slice name to those of its variables of which updates keep old rows here; a vocabulary keeps its own.
       key_of, slot_key_of: see `OptimizerGroups`.
@@ -136,20 +138,25 @@ class AppliedOptimizers:
     ) -> None:
         self._keeps_rows, self._sums_rows = keeps_rows, sums_rows
         self.old_rows: dict[str, OldRows] = {}
-        self._vocabularies = vocabularies or {}
-        self._rules, self._variables, self._tables = rules, variables, tables
+        self.vocabularies = vocabularies or {}
+        self._rules, self.variables, self._tables = rules, variables, tables
         self._device, self._update_count = device, update_count
         self._first_optimizers: dict[str, Any] = {}
         self.slots: dict[str, list[OptimizerVariable]] = {}
         self.key_of: Callable[[str, str, int], str] = _key_with_group
         self.slot_key_of: Callable[[str, str, str], str] = _key_with_variable
 
-    def apply(self, gradients: Mapping[str, Any], rate_divisors: Sequence[tf.Tensor] = ()) -> tf.Operation:
+    def apply(
+        self, gradients: Mapping[str, Any], rate_divisors: Sequence[tf.Tensor] = (), steps: int | tf.Tensor = 1
+    ) -> tf.Operation:
         """Builds an update, see `ParameterShard.apply`; every update that is built uses the same slots."""
+        gradients = with_slots(gradients)
         with tf.device(self._device):
             groups = self._groups(rate_divisors)
             admitted = {
-                name: self._vocabularies[name].admit(gradients[name], gradients.get(mask_name(name)))
+                name: self.vocabularies[name].admit(
+                    gradients[name], gradients.get(mask_name(name)), gradients.get(beside_name(USES, name)), steps
+                )
                 for name in self._open(gradients)
             }
             ready = tf.group(*[admission.done for admission in admitted.values()])
@@ -159,7 +166,7 @@ class AppliedOptimizers:
                 gradient = admitted[name].gradient if name in admitted else gradient
                 if name in self._keeps_rows:
                     written[name] = gradient.indices
-                pairs.setdefault(groups.group_of(name), []).append((gradient, self._variables[name]))
+                pairs.setdefault(groups.group_of(name), []).append((gradient, self.variables[name]))
             with tf.control_dependencies([ready]):
                 done = [self._apply(groups.optimizers[group], group, some) for group, some in pairs.items()]
             # The slots are known only now that the optimizers have been built.
@@ -171,6 +178,12 @@ class AppliedOptimizers:
             add_control_inputs(ready, [*kept, *reset])
         self._check_tables(gradients)
         return tf.group(*done)
+
+    def row_slots(self, name: str) -> list[Any]:
+        """Returns the slots of a variable, in the order of their names; after `apply`."""
+        optimizer, variable = self._first_optimizers[self._group_of(name)], self.variables[name]
+        found = [optimizer.get_slot(variable, slot) for slot in optimizer.get_slot_names()]
+        return [slot for slot in found if slot is not None]
 
     def apply_residuals(self, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
         """Moves values by the difference that residuals make to one step.
@@ -195,7 +208,7 @@ class AppliedOptimizers:
         return tf.group(*done)
 
     def _move(self, optimizer: Any, group: str, residuals: Mapping[str, tf.Tensor]) -> tf.Operation:
-        values = [self._variables[name] for name in residuals]
+        values = [self.variables[name] for name in residuals]
         made = [one.variable for one in self.slots[group]]
         own = [slot for slot in made if self._owner_of(slot) in (None, *residuals)]
         value_before, own_before = _read_all(values, after=[]), _read_all(own, after=[])
@@ -220,25 +233,25 @@ class AppliedOptimizers:
 
     def _owner_of(self, slot: Any) -> str | None:
         """Returns the slice that a slot belongs to by its name; None for a variable of a whole optimizer."""
-        owners = [name for name in self._variables if slot.op.name.startswith(f"{name}/")]
+        owners = [name for name in self.variables if slot.op.name.startswith(f"{name}/")]
         return max(owners, key=len, default=None)
 
     def _open(self, gradients: Mapping[str, Any]) -> list[str]:
-        return [name for name in self._vocabularies if name in gradients]
+        return [name for name in self.vocabularies if name in gradients]
 
     def _reset_slots(self, name: str, fresh: tf.Tensor) -> tf.Operation:
         """Resets rows (int64 [k]) of a slice's slots to the slots' initial values."""
         done = []
         for slot in self._slots_by_row(name):
             initial = slot.sparse_read(
-                tf.fill(tf.shape(fresh), tf.constant(self._vocabularies[name].unassigned_row, tf.int64))
+                tf.fill(tf.shape(fresh), tf.constant(self.vocabularies[name].unassigned_row, tf.int64))
             )
             done.append(scatter_rows(slot, fresh, initial))
         return tf.group(*done)
 
     def _slots_by_row(self, name: str) -> list[Any]:
         """Returns the slots of a slice that have its rows."""
-        rows = self._variables[name].shape[0]
+        rows = self.variables[name].shape[0]
         slots = [one.variable for slots in self.slots.values() for one in slots]
         return [slot for slot in slots if slot.op.name.startswith(f"{name}/") and slot.shape[:1] == [rows]]
 
@@ -253,7 +266,7 @@ class AppliedOptimizers:
             if name not in self.old_rows:
                 slots = [slot for slot in self._slots_by_row(name) if slot.dtype.base_dtype == tf.float32]
                 slots = [slot for slot in slots if not _writers_of_all_rows(slot)]
-                variables = [*([] if name in self._vocabularies else [self._variables[name]]), *slots]
+                variables = [*([] if name in self.vocabularies else [self.variables[name]]), *slots]
                 if not variables:
                     continue
                 self.old_rows[name] = OldRows(f"{name}/updated", variables)
@@ -277,8 +290,8 @@ class AppliedOptimizers:
     def _check_tables(self, gradients: Mapping[str, Any]) -> None:
         graph = v1.get_default_graph()
         for name in sorted(self._tables & gradients.keys()):
-            for reader in capture(graph, self._variables[name].handle).consumers():
-                if reader.type.startswith(_WHOLE_TABLE_OPS) and not _of_the_variable(reader, self._variables[name]):
+            for reader in capture(graph, self.variables[name].handle).consumers():
+                if reader.type.startswith(_WHOLE_TABLE_OPS) and not _of_the_variable(reader, self.variables[name]):
                     raise ModelError(
                         f"the optimizer would touch all rows of table {name} at every step, by {reader.name} "
                         f"({reader.type}): use sgd, momentum, adagrad, ftrl, rmsprop, lazy_adam or rowwise_adagrad."
@@ -288,7 +301,7 @@ class AppliedOptimizers:
         with overriding_global_step(self._update_count):
             found = self._rules.optimizers(rate_divisors)
         groups = optimizer_groups(found)
-        self.key_of, self.slot_key_of = groups.key_of, groups.slot_key_of
+        self.key_of, self.slot_key_of, self._group_of = groups.key_of, groups.slot_key_of, groups.group_of
         own = {group: self._own(group, optimizer) for group, optimizer in groups.optimizers.items()}
         return dataclasses.replace(groups, optimizers=own)
 

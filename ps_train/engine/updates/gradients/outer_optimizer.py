@@ -1,6 +1,6 @@
 """The outer optimizer of local steps: how the ps apply what workers have changed in a round.
 
-    rules = OuterRules(job, workers=4)
+    rules = OuterRules(job, workers=4, inner=RulesOfModel(job, model))
     rules.optimizers([])                # one, for all variables
 
 A worker pushes `start - now`, the difference that its local steps have made, as one gradient.
@@ -11,20 +11,30 @@ A worker pushes `start - now`, the difference that its local steps have made, as
   one by one, momentum would count those of one moment several times; there it is delayed (`DelayedNesterov`).
 - `elastic`: elastic averaging (Zhang, Choromanska and LeCun 2015, "Deep learning with Elastic Averaging SGD"): the
   gradient is the distance of the worker's values from those of the ps, of which both sides give in a part.
+
+The rows of tables move by their differences alone (`AddedRows`): a row that comes once in many rounds would be moved
+by a momentum of long ago.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.private_tf import make_slot, make_variable_once
+from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import create_slots, make_slot, make_variable_once, share_slots
 from ps_train.config.job import Job
-from ps_train.engine.updates.gradients.apply_gradients import divided
+from ps_train.engine.updates.gradients.apply_gradients import (
+    OptimizerGroups,
+    RuleSource,
+    divided,
+    optimizer_groups,
+)
+from ps_train.modeling.optimizers import RowWiseAdagrad
 
 _EASGD_BETA = 0.9
 """The part of its distance from the mean of all workers that the ps give in at a round, by default, as in the paper."""
@@ -36,20 +46,34 @@ class OuterRules:
     Args:
       job: the job.
       workers: number of workers at the start.
+      inner: makes the optimizers of local steps.
+      tables: names of the tables, and of their slices, whose rows workers train in local steps.
     """
 
-    def __init__(self, job: Job, workers: int) -> None:
+    def __init__(self, job: Job, workers: int, inner: RuleSource, tables: Collection[str] = ()) -> None:
         self._name, self._given = job.outer_optimizer or "sgd", job.outer_arguments()
-        self._is_mean, self._workers = job.update == "sync", workers
+        self._is_mean, self._workers, self._inner, self._tables = job.update == "sync", workers, inner, tables
 
     @property
     def alpha(self) -> float:
         """The part of its distance from the ps that a worker gives in, under `elastic`."""
         return float(self._given["alpha"] or min(1.0, _EASGD_BETA / self._workers))
 
-    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> v1.train.Optimizer:
-        """Returns the optimizer of all variables."""
-        rate: Any = divided(self._rate(), rate_divisors)
+    def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> Any:
+        """Returns the optimizer of all variables, or those of tables and of all others."""
+        dense = self._dense(divided(self._rate(), rate_divisors))
+        if not self._tables:
+            return dense
+        inner, prefix = optimizer_groups(self._inner.optimizers([])), "rows of "
+        rate = divided(self._rate() if self._name == "sgd" else self._plain_rate(), rate_divisors)
+        rows = {f"{prefix}{group}": AddedRows(rate, one) for group, one in inner.optimizers.items()}
+        return OptimizerGroups(
+            {"": dense, **rows},
+            lambda name: f"{prefix}{inner.group_of(name)}" if name in self._tables else "",
+            slot_key_of=lambda group, variable, kind: inner.slot_key_of(group.removeprefix(prefix), variable, kind),
+        )
+
+    def _dense(self, rate: Any) -> v1.train.Optimizer:
         if self._name != "nesterov":
             return v1.train.GradientDescentOptimizer(rate)
         momentum = float(self._given["momentum"] or 0.0)
@@ -61,8 +85,62 @@ class OuterRules:
         if self._name == "elastic":
             # The mean of the distances of all workers stands for their sum.
             return self.alpha * self._workers if self._is_mean else self.alpha
-        given = self._given["learning_rate"]
-        return float(given or (1.0 if self._is_mean else 1.0 / self._workers))
+        return float(self._given["learning_rate"] or self._plain_rate())
+
+    def _plain_rate(self) -> float:
+        return 1.0 if self._is_mean else 1.0 / self._workers
+
+
+_SUMS = (v1.train.AdagradOptimizer, RowWiseAdagrad)
+"""Optimizers whose slots are sums over all steps, to which workers may add at the same time."""
+
+
+class AddedRows(v1.train.Optimizer):
+    """What local steps have changed in rows of tables: rows move by the differences, and slots grow by theirs.
+
+    Gradients are those of `beside_rows.with_slots`: IndexedSlices [n, row and slots].
+
+    Args:
+      learning_rate: the part of a row's difference by which it moves, a number or a tensor.
+      inner: the optimizer of local steps, whose slots these are.
+    """
+
+    def __init__(self, learning_rate: Any, inner: v1.train.Optimizer) -> None:
+        super().__init__(use_locking=False, name="AddedRows")
+        self._learning_rate, self._inner = learning_rate, inner
+
+    def _create_slots(self, var_list: list[Any]) -> None:
+        share_slots(self._inner, self)
+        create_slots(self._inner, var_list)
+        if self.get_slot_names() and not isinstance(self._inner, _SUMS):
+            kind, name = type(self._inner).__name__, var_list[0].op.name.partition("/part_")[0]
+            raise ModelError(
+                f"local steps are not possible with {kind} for table {name}: what several workers have changed in its "
+                "slots cannot be added; use sgd, adagrad or rowwise_adagrad, or --local_tables=false."
+            )
+
+    def _prepare(self) -> None:
+        self._rate = tf.convert_to_tensor(self._learning_rate, name="learning_rate")
+
+    def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
+        raise ModelError(f"the gradient of table {handle.op.name} is not one of rows.")
+
+    def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
+        slots = [self.get_slot(handle, name) for name in self.get_slot_names()]
+        variables = [handle, *(slot for slot in slots if slot is not None)]
+        parts = tf.split(grad, [one.shape[1:].num_elements() for one in variables], axis=1)
+        added = [-tf.cast(self._rate, grad.dtype) * parts[0], *parts[1:]]
+        return tf.group(
+            *(
+                tf.raw_ops.ResourceScatterAdd(
+                    resource=one.handle, indices=indices, updates=tf.reshape(part, [-1, *one.shape[1:]])
+                )
+                for one, part in zip(variables, added, strict=True)
+            )
+        )
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> Any:
+        return self._resource_apply_sparse(grad, handle, indices)  # what is added need not be summed before
 
 
 class DelayedNesterov(v1.train.Optimizer):

@@ -33,8 +33,9 @@ class ParameterShard:
 
     Attributes:
       ps: index of the ps.
-      apply: function of gradients (slice name to gradient, on this ps) and of divisors of the learning rate (float32
-        scalars).  It returns the operation that applies the optimizers to all of them.
+      apply: function of gradients (slice name to gradient, on this ps), of divisors of the learning rate (float32
+        scalars), and of the number of steps of the update.  It returns the operation that applies the optimizers to all
+        of them.
       update_count: int64 variable on this ps, the number of steps made; on ps 0 it is the global step.
       version: int64 scalar, read before the values of this step; see `UpdateMode.read_versions`.
       parts: what features add, inside the ps's lock.
@@ -42,7 +43,7 @@ class ParameterShard:
     """
 
     ps: int
-    apply: Callable[[Mapping[str, tf.Tensor], Sequence[tf.Tensor]], tf.Operation]
+    apply: Callable[[Mapping[str, tf.Tensor], Sequence[tf.Tensor], Any], tf.Operation]
     update_count: tf.Variable
     version: tf.Tensor
     parts: Sequence[ShardPart] = ()
@@ -67,7 +68,7 @@ class ParameterShard:
         def do() -> tf.Operation:
             examples, count = update.header.examples, self.update_count
             divisors = [*(divisor(examples, count.read_value()) for divisor in self.rate_divisors), *rate_divisors]
-            with tf.control_dependencies([self.apply(gradients, divisors)]):
+            with tf.control_dependencies([self.apply(gradients, divisors, update.steps)]):
                 done = [self.update_count.assign_add(update.steps, read_value=False)]
                 return tf.group(*done, *(op for part in self.parts for op in part.updated(update)))
 

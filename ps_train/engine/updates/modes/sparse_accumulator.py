@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.engine.transport.beside_rows import is_beside
 from ps_train.engine.transport.model_state import PushedState
 from ps_train.engine.transport.parcels import Parcel
 from ps_train.engine.transport.row_exchange import RowPush
-from ps_train.engine.transport.sparse_mask import is_mask
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.variables.variables import zeros_variable
 
@@ -56,7 +56,7 @@ class SparseAccumulator:
         ]
 
     def mean(self, weight: tf.Tensor) -> dict[str, Any]:
-        """Returns slice name to the sum of all gradients, divided by `weight`, with the masks.
+        """Returns slice name to the sum of all gradients, divided by `weight`, with what travels beside them.
 
         A row may occur more than once: a replica may have used it where another has not.
         """
@@ -68,7 +68,7 @@ class SparseAccumulator:
         ]
         means: dict[str, Any] = {}
         for name, one in pushes[0].items():
-            if is_mask(name):
+            if is_beside(name):
                 means[name] = tf.concat([push[name] for push in pushes], 0)
                 continue
             values = tf.concat([push[name].values for push in pushes], 0) / weight

@@ -34,7 +34,7 @@ class Rows:
         self.allocator = RowAllocator(uuid.uuid4().hex, self.variables, 0, self.table.groups, self.table)
         self.given = v1.placeholder(tf.int64, [None])
         keys = self.given[:, tf.newaxis]
-        self._allocate = self.allocator.allocate(keys, uses=1)
+        self._allocate = self.allocator.allocate(keys, uses=tf.ones_like(keys[:, 0]))
         self._free = self.allocator.free(self.given)
         self._rebuild = self.allocator.rebuild()
         self._status = self.allocator.index.find(keys)

@@ -22,6 +22,9 @@ from tests.support.clusters.loops import LoopSession, SharedBudget
 PULL, END = 0, -1
 """A pull alone, and the last step of a round, in a list of calls; other calls are their lengths."""
 
+FRONT = 100
+"""A call with fronts, in a list of calls, is this much longer than their number."""
+
 
 def scheduler(steps: int, **options: Any) -> RoundScheduler:
     return RoundScheduler(round_steps=Bounds(steps, steps), **options)
@@ -136,6 +139,8 @@ class Session:
             self.calls.append(PULL)
             return {"step": self.step, "round_steps": self._steps}
         self.calls.append(what)
+        if what > FRONT:
+            return {"local": []}
         count = 1 if what == END else what
         count, self._left = min(count, self._left), self._left - min(count, self._left)
         self._round += count
@@ -176,16 +181,20 @@ def loop_of(
     should_stop: Callable[[], bool] = lambda: False,
     steps: int = 3,
     counted: list[tuple[int, float]] | None = None,
+    begins_alone: bool = False,
     **options: Any,
 ) -> LocalLoop:
     told = Told(step="step", round_steps="round_steps")
     step: Any = SimpleNamespace(
         ops=SimpleNamespace(train=END),
         worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
-        calls=SimpleNamespace(first_round=told, next_round=told, steps_made="made", pull=[PULL]),
+        calls=SimpleNamespace(
+            first_round=told, next_round=told, steps_made="made", pull=[PULL], begins_alone=begins_alone
+        ),
         lockstep=isinstance(source, LockstepSource),
         steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
+        fronts=lambda count: {"train": FRONT + count, "local": []},
     )
     rounds = scheduler(steps, **options)
     count = (lambda *one: counted.append(one)) if counted is not None else lambda *one: None
@@ -204,6 +213,21 @@ def test_a_round_is_its_local_steps_and_one_exchange() -> None:
     assert session.made == [3, 3, 2] and budget.left == 0 and budget.settled == 1
     assert session.calls == [PULL, 1, 1, END, 1, 1, END, 1, END]
     assert counted == [(3, 12.0), (3, 12.0), (2, 8.0)]
+
+
+def test_a_round_with_tables_begins_with_its_batches_and_a_pull() -> None:
+    session, budget = Session(), Settled(8, 3)
+    assert loop_of(budget, begins_alone=True).run(Context(session)) == LoopExit.STEPS
+    begun, one = [FRONT + 1] * 3 + [PULL], [1, 1, END]
+    assert session.calls == [PULL, *begun, *one, *begun, *one, FRONT + 1, FRONT + 1, PULL, 1, END]
+    assert session.made == [3, 3, 2]
+
+
+@pytest.mark.parametrize("asked", [2, 3, 4])
+def test_a_round_that_is_stopped_while_it_reads_its_batches_is_never_made(asked: int) -> None:
+    session, budget = Session(steps=5), Settled(100, 5)
+    assert loop_of(budget, after(asked), steps=5, begins_alone=True).run(Context(session)) == LoopExit.STOPPED
+    assert session.made == [] and session.calls == [PULL, *[FRONT + 1] * (asked - 2)] and budget.left == 100
 
 
 def test_calls_of_a_fixed_length_are_used_where_they_fit() -> None:

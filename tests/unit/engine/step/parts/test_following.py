@@ -80,7 +80,7 @@ def test_a_wait_limit_is_the_smallest_at_first_and_then_what_ps_0_has() -> None:
 
 def pulled(step: int) -> Any:
     return lambda received: Pulled(
-        {}, [tf.constant(0, tf.int64)], tf.constant(step, tf.int64), [], ["read"], ["before"]
+        {}, [tf.constant(0, tf.int64)], tf.constant(step, tf.int64), [], ["read"], None, ["before"]
     )  # type: ignore
 
 

@@ -57,7 +57,7 @@ def test_an_update_applies_counts_and_tells_the_parts_where_all_conditions_hold(
         count = v1.Variable(4, dtype=tf.int64, use_resource=True)
         weight, total, seen = (v1.Variable(0.0, use_resource=True) for _ in range(3))
 
-        def apply(gradients, divisors) -> tf.Operation:
+        def apply(gradients, divisors, steps) -> tf.Operation:
             rate = 1.0
             for divisor in divisors:
                 rate /= divisor
