@@ -216,18 +216,13 @@ def make_slot(
       optimizer: the optimizer.
       variable: the variable.
       initializer: initializer of the slot.
-      shape: shape of the slot; one of any number of rows has none at first.
+      shape: shape of the slot.
       name: the name by which the optimizer finds the slot.
       dtype: the slot's dtype; None for that of the variable.
       key: the slot's name under the variable's, in the graph and in checkpoints; "" for the optimizer's name.
     """
-    dtype, made = dtype or variable.dtype.base_dtype, initializer
-    if any(size is None for size in list(shape)):  # TensorFlow then takes a function without arguments alone
-
-        def made() -> Any:
-            return initializer([0, *shape[1:]], dtype)
-
-    optimizer._get_or_make_slot_with_initializer(variable, made, shape, dtype, name, key or optimizer.get_name())
+    dtype = dtype or variable.dtype.base_dtype
+    optimizer._get_or_make_slot_with_initializer(variable, initializer, shape, dtype, name, key or optimizer.get_name())
 
 
 def adagrad_rate(optimizer: Any) -> tf.Tensor:

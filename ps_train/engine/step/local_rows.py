@@ -11,12 +11,10 @@ ids of all batches, one after the other, have a list of these numbers, of which 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import rename_variable
 from ps_train.engine.transport.beside_rows import SLOTS, USES, flat_rows
@@ -191,19 +189,12 @@ class _TableRows:
             return tf.cast(self._uses.read_value(), tf.float32)
 
 
-@contextlib.contextmanager
-def slots_of_any_length() -> Iterator[None]:
-    """Lets optimizers make slots of rows of any number in the body: they have none until rows are pulled."""
-
-    def made(next_creator: Callable[..., Any], **options: Any) -> Any:
-        shape = tf.TensorShape(options.get("shape"))
-        if shape.rank and shape[0] is None:
-            dtype = options.get("dtype") or tf.float32
-            options["initial_value"] = lambda: tf.zeros([0, *shape[1:].as_list()], dtype)
-        return next_creator(**options)
-
-    with v1.variable_creator_scope(made):
-        yield
+def slot_of_any_length(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    """Makes an optimizer's variable, as the getter of a variable scope; slots of rows are empty until these are pulled."""
+    shape = tf.TensorShape(kwargs.get("shape"))
+    if not shape.rank or shape[0] is not None:
+        return getter(name, *args, **kwargs)
+    return growing_variable(name, kwargs.get("dtype") or tf.float32, shape[1:].as_list())
 
 
 def row_read(variable: Any, slots: Sequence[Any]) -> RowRead:

@@ -33,7 +33,7 @@ from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.kept_batches import KeptBatches
 from ps_train.engine.step.local_calls import LocalCalls, RoundSections
-from ps_train.engine.step.local_rows import LocalRows, ahead_read, row_read, slots_of_any_length
+from ps_train.engine.step.local_rows import LocalRows, ahead_read, row_read, slot_of_any_length
 from ps_train.engine.step.parts.following import FollowingPart, sync_limit
 from ps_train.engine.step.parts.step_part import (
     Ahead,
@@ -234,7 +234,7 @@ class LocalSteps(StepPart):
         def apply() -> tf.Operation:
             divisors = [divisor(found.examples, inputs.step) for divisor in self._rate_divisors]
             # Its slots would otherwise take the names that those of the outer optimizer have in checkpoints.
-            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False), slots_of_any_length():
+            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False, custom_getter=slot_of_any_length):
                 applied = optimizers.apply({**gradients, **masked}, divisors)
             return tf.group(applied, *_assigned(self._now, found.state), *self._rows.used())
 
@@ -245,8 +245,7 @@ class LocalSteps(StepPart):
             applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
             passed = self._rows.passed()
         self._rows.with_slots(optimizers.row_slots)
-        made = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
-        self._slots = [variable for variable in made if variable.shape.is_fully_defined()]  # those of rows are pulled
+        self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
         is_step = is_there if self._update.lockstep else is_used  # a batch that is left out is one of a round's
         noted = self._notes.add(found, is_there, is_used, is_step, after=[inputs.step])
         return tf.group(applied, noted, *passed, *found.updates, name="ps_train/round/local")

@@ -91,7 +91,12 @@ class OuterRules:
         return 1.0 if self._is_mean else 1.0 / self._workers
 
 
-_SUMS = (v1.train.AdagradOptimizer, RowWiseAdagrad)
+_SUMS = (
+    v1.train.AdagradOptimizer,
+    v1.train.FtrlOptimizer,
+    v1.train.ProximalAdagradOptimizer,
+    RowWiseAdagrad,
+)
 """Optimizers whose slots are sums over all steps, to which workers may add at the same time."""
 
 
@@ -116,7 +121,7 @@ class AddedRows(v1.train.Optimizer):
             kind, name = type(self._inner).__name__, var_list[0].op.name.partition("/part_")[0]
             raise ModelError(
                 f"local steps are not possible with {kind} for table {name}: what several workers have changed in its "
-                "slots cannot be added; use sgd, adagrad or rowwise_adagrad, or --local_tables=false."
+                "slots cannot be added; use sgd, adagrad, rowwise_adagrad or ftrl, or --local_tables=false."
             )
 
     def _prepare(self) -> None:

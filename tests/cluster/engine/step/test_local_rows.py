@@ -21,7 +21,7 @@ def cluster_of(num_ps: int, workers: int, **fields: Any) -> InProcessCluster:
     return cluster
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rowwise_adagrad"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rowwise_adagrad", "ftrl"])
 @pytest.mark.parametrize("update", ["async", "sync"])
 def test_rounds_of_one_worker_train_rows_as_plain_steps_do(optimizer: str, update: str) -> None:
     cluster = cluster_of(2, 1, optimizer=optimizer, update=update, local_steps=4)
@@ -36,7 +36,9 @@ def test_rounds_of_one_worker_train_rows_as_plain_steps_do(optimizer: str, updat
     assert cluster.global_step() == 8
     for name in COMBINERS:
         np.testing.assert_allclose(found[name], tables[name], atol=TOLERANCE, rtol=TOLERANCE, err_msg=name)
-    slots = {key: value for key, value in found.items() if "adagrad" in key.lower()}
-    assert len(slots) == (0 if optimizer == "sgd" else 3)
+    slots = {key: value for key, value in found.items() if key.partition("/")[0] in COMBINERS and "/" in key}
+    assert len(slots) == {"sgd": 0, "ftrl": 6}.get(optimizer, 3)
     for key, value in slots.items():
-        np.testing.assert_allclose(value, rules[key.partition("/")[0]].a, atol=TOLERANCE, rtol=TOLERANCE, err_msg=key)
+        rule = rules[key.partition("/")[0]]
+        wanted = rule.b if "linear" in key or key.endswith("_1") else rule.a
+        np.testing.assert_allclose(value, wanted, atol=TOLERANCE, rtol=TOLERANCE, err_msg=key)
