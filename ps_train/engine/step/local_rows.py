@@ -190,7 +190,7 @@ class _TableRows:
 
 
 def slot_of_any_length(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-    """Makes an optimizer's variable, as the getter of a variable scope; slots of rows are empty until these are pulled."""
+    """Makes an optimizer's variable, as the getter of a variable scope; those of rows are empty until a pull."""
     shape = tf.TensorShape(kwargs.get("shape"))
     if not shape.rank or shape[0] is not None:
         return getter(name, *args, **kwargs)
