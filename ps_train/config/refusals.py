@@ -31,6 +31,7 @@ ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
     "rack_file": ("update", ("sync",)),
     "max_steps_ahead": ("update", ("bounded",)),
     "prefetch_pulls": ("update", ("async",)),
+    "table_update": ("update", ("sync",)),
     "shard_examples": ("sharding", ("dynamic",)),
 }
 """A flag to another flag and its values that the first one is for; its help begins with them."""
@@ -172,6 +173,7 @@ REFUSALS: Sequence[Refusal] = (
     _without_local_steps("outer_optimizer_arg", "an outer optimizer: add --local_steps or --outer_optimizer"),
     _without_local_steps("inner_state", "local steps: add --local_steps"),
     _without_local_steps("round_secs", "local steps: add --local_steps"),
+    _without_local_steps("local_tables", "local steps: add --local_steps"),
     _with_local_steps("prefetch_pulls", "a round pulls once, at its end"),
     _with_local_steps("rack", "a rack's workers meet in every step"),
     _with_local_steps("rack_file", "a rack's workers meet in every step"),
@@ -179,14 +181,27 @@ REFUSALS: Sequence[Refusal] = (
     Refusal(
         "{outer_optimizer} is not possible with tables ({tables}): a worker does not keep their rows; use sgd or "
         "nesterov.",
-        lambda job: job.is_elastic_average,
+        lambda job: job.is_elastic_average and job.local_tables,
         found="tables",
     ),
     Refusal(
         "{round_secs} is not possible with tables ({tables}): the batches of a round are read before it; use "
         "--local_steps.",
-        lambda job: job.round_secs > 0,
+        lambda job: job.round_secs > 0 and job.local_tables,
         found="tables",
+    ),
+    Refusal(
+        "{push_codec} is not possible with {local_tables} and tables ({tables}): the rows of a local step are not "
+        "encoded; leave one of them out.",
+        lambda job: job.has_local_steps and not job.local_tables and is_given(job, "push_codec"),
+        found="tables",
+    ),
+    *(
+        Refusal(f"{{{name}}} is for models with tables, and this one has none: leave it out.", is_asked, found="plain")
+        for name, is_asked in (
+            ("table_update", lambda job: job.rows_are_async),
+            ("local_tables", lambda job: not job.local_tables),
+        )
     ),
     Refusal(
         "{ps_placement} needs the racks of the ps: add --rack_file.",

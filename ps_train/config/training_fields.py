@@ -252,6 +252,15 @@ class TrainingFields:
         shared=True,
     )
 
+    table_update: str | None = job_field(
+        None,
+        "updates",
+        "How rows of tables are updated: with the round, or (async) as each worker brings them. [sync]",
+        optional(one_of(("sync", "async"))),
+        page="tables#rows-that-wait-for-nobody",
+        shared=True,
+    )
+
     local_steps: int | str = job_field(
         1,
         "updates",
@@ -283,6 +292,13 @@ class TrainingFields:
         "Seconds after which a worker ends its round, even with fewer than local_steps; 0 for none.",
         at_least(0),
         page="local#slow-workers",
+        shared=True,
+    )
+    local_tables: bool = job_field(
+        True,
+        "updates",
+        "Train the rows of tables in local steps, too; without it they travel in every step.",
+        page="local#tables",
         shared=True,
     )
     inner_state: str = job_field(
@@ -391,6 +407,11 @@ class TrainingFields:
     def has_local_steps(self) -> bool:
         """Returns True if workers train values of their own, which an outer optimizer puts together."""
         return self.local_step_limits.upper > 1 or self.outer_optimizer is not None
+
+    @property
+    def rows_are_async(self) -> bool:
+        """Returns True if rows of tables are updated as each worker brings them, while dense values move in rounds."""
+        return self.update == "sync" and self.table_update == "async"
 
     @property
     def local_step_limits(self) -> Bounds:

@@ -8,6 +8,7 @@ ps, ops = build_ps_step(spec, update, state, parts, worker.received, pusher)
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -23,7 +24,7 @@ from ps_train.engine.updates.modes.base import ParameterShard, Replica, StepOps,
 from ps_train.engine.updates.modes.shard_part import RunCounting, ShardPart
 from ps_train.engine.variables.initialization import initialize_ps
 from ps_train.engine.variables.old_rows import OldRows
-from ps_train.engine.variables.variables import CheckpointEntry, checkpoint_entries, ps_device
+from ps_train.engine.variables.variables import CheckpointEntry, OptimizerVariable, checkpoint_entries, ps_device
 from ps_train.modeling.tables.plain_vocabulary import AFTER_RESTORE
 from ps_train.modeling.tables.table import Table
 
@@ -67,15 +68,17 @@ def build_ps_step(
     """
 
     def plain(given: ToUpdate) -> Updated:
-        optimizers = _make_optimizers(spec, state, given.rules)
+        optimizers = given.make_optimizers(given.rules)
         shards = _shards(state, optimizers, given)
         return Updated(update.build(shards, given.received, pusher, state.counters, given.limit), optimizers)
 
     limit = WaitLimit.fixed(spec.job.wait_limits(spec.replica.declared).lower)
     rules = RulesOfModel(spec.job, spec.model)
-    given = ToUpdate(received, rules, state.global_step, state.variables, state.versions, limit)
+    make = functools.partial(_make_optimizers, spec, state)
+    counts = state.update_counts
+    given = ToUpdate(received, rules, make, state.global_step, counts, state.variables, state.versions, limit)
     updated = wrapped(parts, "update", plain)(given)
-    optimizers = updated.optimizers
+    optimizers = [*updated.optimizers, *updated.of_rows]
     entries = [*_plain_entries(spec, state, optimizers), *(entry for part in parts for entry in part.entries())]
     initialize = [_initialize(ps, spec, state) for ps in range(spec.plan.num_ps)]
     v1.add_to_collection(AFTER_RESTORE, rebuild_all(state.vocabularies))
@@ -114,7 +117,8 @@ def _make_optimizers(spec: GraphSpec, state: PsState, rules: RuleSource) -> list
             rules,
             state.variables,
             update_count,
-            spec.job.update == "sync",  # a push has every row once, a round the rows of several workers
+            # A push has every row once, a round the rows of several workers.
+            spec.job.update == "sync" and not spec.job.rows_are_async,
             tables,
             state.vocabularies,
             state.keeps_rows,
@@ -140,7 +144,11 @@ def _shards(state: PsState, optimizers: Sequence[AppliedOptimizers], given: ToUp
 
 def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[AppliedOptimizers]) -> list[CheckpointEntry]:
     """Returns the entries of a plain step: counters, variables and slots."""
-    slots = {ps: optimizer.slots for ps, optimizer in enumerate(optimizers)}
+    slots: dict[int, dict[str, list[OptimizerVariable]]] = {}
+    for number, optimizer in enumerate(optimizers):
+        on_ps = slots.setdefault(number % spec.plan.num_ps, {})
+        for group, made in optimizer.slots.items():
+            on_ps.setdefault(group, []).extend(made)
     keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])
     variables = checkpoint_entries(spec.plan, state.variables, slots, keys.key_of, keys.slot_key_of)
     if spec.job.has_local_steps:  # an outer optimizer may begin in any run: its momentum is then zero

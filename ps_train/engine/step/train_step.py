@@ -128,4 +128,6 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
 def _check_variables(job: Job, variables: ModelVariables) -> None:
     dtypes = {name: tf.as_dtype(variables.variables[name].spec.dtype) for name in variables.with_gradient()}
     narrow = [name for name, dtype in dtypes.items() if is_narrow(dtype)]
-    refuse(job, tables=list(variables.tables()), assigned=list(variables.state()), narrow=narrow)
+    tables = list(variables.tables())
+    plain = "" if tables else "no tables"
+    refuse(job, tables=tables, plain=plain, assigned=list(variables.state()), narrow=narrow)

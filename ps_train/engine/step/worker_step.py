@@ -87,7 +87,7 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
         state.variables,
         spec.variables,
         lambda requests: exchange.pull(requests, state.versions),
-        exchange.of_vocabularies(state.versions, update.batches_per_update(spec.replica) * len(spec.towers.devices)),
+        exchange.of_vocabularies(state.versions, _batches_per_update(spec, update)),
         tf.identity(pulled.step),
         dtype,
     )
@@ -97,6 +97,11 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     received = wrapped(parts, "push", lambda pushes, computed: pushes)(pushes, computed)
     ahead = Ahead(pulled.read, exchange.received, functools.partial(transport.begun_anew, calls_begun))
     return WorkerStep(batches, computed.loss, computed.examples, received, calls_begun.read_value(), ahead)
+
+
+def _batches_per_update(spec: GraphSpec, update: UpdateMode) -> int:
+    """Returns the number of batches whose rows are in an update."""
+    return (1 if spec.job.rows_are_async else update.batches_per_update(spec.replica)) * len(spec.towers.devices)
 
 
 def _batches(spec: GraphSpec, update: UpdateMode, parts: StepParts) -> Batches:
@@ -137,7 +142,8 @@ def _pushes(
     of_rows = {name: gradients.pop(name) for name in computed.rows}
     rows = exchange.push(of_rows, {TOUCHED: computed.used, **computed.beside}) if of_rows else {}
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
-    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn)
+    are_scaled = is_weighted and not spec.job.rows_are_async
+    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn, are_scaled)
     guard = _guard(spec, state, computed, [parcel for some in transport.pushed for parcel in some], rows)
     return transport.pushes(guard(vectors), rows)
 

@@ -193,6 +193,7 @@ class Transport:
         scaled: bool,
         rows: Mapping[int, RowPush] = MappingProxyType({}),
         torn: Sequence[tf.Tensor] = (),
+        scaled_rows: bool | None = None,
     ) -> list[tf.Tensor]:
         """Returns the vectors of a push, on the worker: one for each parcel, then the gradients of rows.
 
@@ -204,6 +205,7 @@ class Transport:
             the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
           rows: the result of `RowExchange.push`; empty without tables.
           torn: as `torn` was when the values were pulled.
+          scaled_rows: as `scaled`, for the gradients of rows; None: the same.
         """
         pieces: dict[str, tf.Tensor] = {}
         for name, gradient in gradients.items():
@@ -211,7 +213,8 @@ class Transport:
             split = tf.split(gradient, [s.shape[0] for s in parts]) if len(parts) > 1 else [gradient]
             pieces |= {s.name: tf.reshape(part, [-1]) for s, part in zip(parts, split, strict=True)}
         header, scale = _header(examples, scaled, torn), examples if scaled else None
-        row_vectors = [_scaled(some.gradients, scale) for some in rows.values()]
+        row_scale = examples if (scaled if scaled_rows is None else scaled_rows) else None
+        row_vectors = [_scaled(some.gradients, row_scale) for some in rows.values()]
         return [_vector(parcel, pieces, header, scale) for some in self.pushed for parcel in some] + row_vectors
 
     def pushes(

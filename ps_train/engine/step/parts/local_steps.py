@@ -27,7 +27,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.gauge import Gauge
-from ps_train.base.private_tf import rename_variable
+from ps_train.base.private_tf import add_control_inputs, rename_variable
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.graph_spec import GraphSpec
@@ -49,14 +49,16 @@ from ps_train.engine.step.parts.step_part import (
 )
 from ps_train.engine.step.round_notes import KeptScalars, RoundNotes
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
+from ps_train.engine.transport.beside_rows import TOUCHED
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.transport.row_exchange import RowRead
+from ps_train.engine.transport.row_exchange import RowPush, RowRead
 from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.batch_size_control import ScheduledValue
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
 from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
+from ps_train.engine.updates.gradients.row_updates import RowUpdates
 from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, zeros_variable
@@ -81,7 +83,8 @@ class LocalSteps(StepPart):
 
     def __init__(self, spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> None:
         self._spec, self._update, self._rate_divisors = spec, update, rate_divisors
-        self._inner, self._tables = RulesOfModel(spec.job, spec.model), spec.variables.tables_by_name()
+        self._inner = RulesOfModel(spec.job, spec.model)
+        self._tables = spec.variables.tables_by_name() if spec.job.local_tables else {}
         names = {piece.name for name in self._tables for piece in spec.plan.slices_of(name)}
         self._outer = OuterRules(spec.job, spec.replica.declared, self._inner, {*self._tables, *names})
         self._is_elastic = spec.job.is_elastic_average
@@ -90,6 +93,7 @@ class LocalSteps(StepPart):
         self._rate: list[Any] = []
         self._slots: list[Any] = []
         self._drawn: list[tf.Tensor] = []
+        self._pushed_rows: dict[int, RowPush] = {}
         self._kept_pull: list[tf.Operation] = []
 
     def pull(self, pull: Pull) -> Pull:
@@ -109,6 +113,7 @@ class LocalSteps(StepPart):
             self._rate_after = found.versions[:1]
             self._begin = _assigned(self._now, first)
             self._notes = RoundNotes(self._limits.upper)
+            self._exchange = found.exchange
             self._rows = LocalRows(found.exchange, self._tables)
             self._versions = found.versions
             count = len(found.versions)
@@ -141,7 +146,12 @@ class LocalSteps(StepPart):
                 vocabularies = self._noted(inputs.vocabularies)
                 inputs = dataclasses.replace(inputs, fetch=self._rows.fetch, vocabularies=vocabularies)
             found = compute(inputs, batches)
-            self._local = self._local_step(inputs, found)
+            if found.rows and not self._tables:
+                self._pushed_rows = self._exchange.push(
+                    {name: found.gradients[name] for name in found.rows}, {TOUCHED: found.used}
+                )
+            dense = {name: one for name, one in found.gradients.items() if name in self._now or name in self._tables}
+            self._local = self._local_step(inputs, dataclasses.replace(found, gradients=dense))
             self._kept_pull += self._pulled_rate()
             if self._is_elastic:
                 self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
@@ -156,6 +166,7 @@ class LocalSteps(StepPart):
             return dataclasses.replace(
                 found,
                 gradients={**self._changed, **rows},
+                rows=found.rows if self._tables else {},
                 used={},
                 beside={
                     kind: {name: self._unscaled(one) for name, one in some.items()} for kind, some in beside.items()
@@ -174,7 +185,8 @@ class LocalSteps(StepPart):
 
     def _unscaled(self, beside: tf.Tensor) -> tf.Tensor:
         """Returns what travels beside rows such that a sum remains one where pushes are multiplied by examples."""
-        return beside / tf.maximum(self._notes.examples, 1.0) if self._update.scaled else beside
+        is_scaled = self._update.scaled and not self._spec.job.rows_are_async
+        return beside / tf.maximum(self._notes.examples, 1.0) if is_scaled else beside
 
     def _noted(self, vocabularies: OfVocabularies) -> OfVocabularies:
         """Returns the functions on open vocabularies; what they return is read before the round."""
@@ -225,8 +237,10 @@ class LocalSteps(StepPart):
         is_there = found.examples > 0
         is_left_out = tf.reduce_any(tf.stack(left_out)) if left_out else tf.constant(False)
         is_used = is_there & ~is_left_out
+        self._used_examples, self._step = tf.where(is_used, found.examples, tf.zeros_like(found.examples)), inputs.step
         may_be_empty = bool(left_out) or job.epochs > 0 or job.is_dynamic or self._spec.model.ends_itself
-        masked = {mask_name(name): mask for name, mask in {**found.masks, **found.used}.items()}
+        used = found.used if self._tables else {}
+        masked = {mask_name(name): mask for name, mask in {**found.masks, **used}.items()}
         for name, place in self._rows.places.items():
             gradients[name] = tf.IndexedSlices(gradients[name], place)
         optimizers = AppliedOptimizers("", self._inner, {**self._now, **self._rows.variables}, inputs.step)
@@ -270,7 +284,9 @@ class LocalSteps(StepPart):
             if self._update.started_at is not None:
                 self._update.started_at = kept[-1]
             made = update(given)
-            self._optimizers = made.optimizers
+            self._optimizers = made.of_rows or made.optimizers
+            if self._pushed_rows:
+                made = dataclasses.replace(made, of_rows=self._updated_rows(given))
             if self._is_elastic or self._tables:  # the next round begins without a pull: at the step after the push
                 self._pushed = [made.ops.step_after, tf.identity(self._steps_at(made.ops.step_after))]
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
@@ -281,6 +297,14 @@ class LocalSteps(StepPart):
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
 
         return updated
+
+    def _updated_rows(self, given: ToUpdate) -> list[AppliedOptimizers]:
+        """Lets each local step apply its rows on the ps, where they do not stay on the worker."""
+        optimizers = given.make_optimizers(self._inner)
+        rows = RowUpdates(optimizers, self._rate_divisors)
+        done = [rows.update(ps, [push], self._used_examples, self._step) for ps, push in self._pushed_rows.items()]
+        add_control_inputs(self._local, done)
+        return optimizers
 
     def _kept_on_ps(self, num_ps: int) -> list[tf.Tensor]:
         """Returns the versions on their ps, then the time at which the round began, on ps 0."""

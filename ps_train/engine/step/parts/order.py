@@ -16,7 +16,8 @@ word.  The reasons of the places:
 5. `PushCodec` after what computes: it encodes what is sent, which is transformed and finite.
 6. `StateOfModel`, `Sums` and `Sharding` after `PushCodec`: what they send is not encoded.
 7. `EventCutTable` after `Sharding`, whose partitions it marks.
-8. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
+8. `TableUpdates` after all that change the push or what is added on the ps.
+9. `Rack` last, next to the ps: it adds up what is sent, and its operations are the ps's to all others.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ps_train.engine.step.parts.pushed_state import StateOfModel
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.parts.step_part import StepPart, StepParts
 from ps_train.engine.step.parts.summed import Sums
+from ps_train.engine.step.parts.table_updates import TableUpdates
 from ps_train.engine.step.parts.transforms import Transforms
 from ps_train.engine.step.parts.warm_up import WarmUp
 from ps_train.engine.updates.gradients.transforms import transforms_of
@@ -70,4 +72,6 @@ def parts_of(spec: GraphSpec, update: UpdateMode, features: Sequence[StepPart]) 
         parts.append(sharding := Sharding(spec))
         if job.save_event_secs:
             parts.append(EventCutTable(sharding))
+    if job.rows_are_async and not (job.has_local_steps and not job.local_tables):
+        parts.append(TableUpdates())
     return StepParts([*parts, *features])

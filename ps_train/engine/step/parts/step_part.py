@@ -75,7 +75,9 @@ class ToUpdate:
     Attributes:
       received: the push, as each ps receives it.
       rules: the optimizers.
+      make_optimizers: makes the optimizers of each ps by rules.
       global_step: the variable.
+      update_counts: for each ps the variable with the number of updates made there.
       variables: slice name to variable of the model.
       versions: for each ps the version of the values from which the push was made, an int64 scalar.
       limit: number of replicas or steps that the update mode goes on without.
@@ -86,7 +88,9 @@ class ToUpdate:
 
     received: list[ReceivedPush]
     rules: RuleSource
+    make_optimizers: Callable[[RuleSource], list[AppliedOptimizers]]
     global_step: Any
+    update_counts: Sequence[Any]
     variables: Mapping[str, Any]
     versions: Sequence[tf.Tensor]
     limit: WaitLimit
@@ -105,10 +109,17 @@ class ToUpdate:
 
 @dataclasses.dataclass(frozen=True)
 class Updated:
-    """The update of a step: its operations, and the optimizers of each ps."""
+    """The update of a step.
+
+    Attributes:
+      ops: its operations.
+      optimizers: the optimizers of each ps.
+      of_rows: those of tables' rows on each ps, where these have updates of their own; else empty.
+    """
 
     ops: StepOps
     optimizers: Sequence[AppliedOptimizers]
+    of_rows: Sequence[AppliedOptimizers] = ()
 
 
 @dataclasses.dataclass(frozen=True)

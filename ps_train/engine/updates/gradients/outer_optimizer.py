@@ -52,7 +52,8 @@ class OuterRules:
 
     def __init__(self, job: Job, workers: int, inner: RuleSource, tables: Collection[str] = ()) -> None:
         self._name, self._given = job.outer_optimizer or "sgd", job.outer_arguments()
-        self._is_mean, self._workers, self._inner, self._tables = job.update == "sync", workers, inner, tables
+        self._is_mean, self._rows_are_mean = job.update == "sync", job.update == "sync" and not job.rows_are_async
+        self._workers, self._inner, self._tables = workers, inner, tables
 
     @property
     def alpha(self) -> float:
@@ -65,7 +66,8 @@ class OuterRules:
         if not self._tables:
             return dense
         inner, prefix = optimizer_groups(self._inner.optimizers([])), "rows of "
-        rate = divided(self._rate() if self._name == "sgd" else self._plain_rate(), rate_divisors)
+        given = self._given["learning_rate"] if self._name == "sgd" else None
+        rate = divided(float(given or (1.0 if self._rows_are_mean else 1.0 / self._workers)), rate_divisors)
         rows = {f"{prefix}{group}": AddedRows(rate, one) for group, one in inner.optimizers.items()}
         return OptimizerGroups(
             {"": dense, **rows},
@@ -85,10 +87,8 @@ class OuterRules:
         if self._name == "elastic":
             # The mean of the distances of all workers stands for their sum.
             return self.alpha * self._workers if self._is_mean else self.alpha
-        return float(self._given["learning_rate"] or self._plain_rate())
-
-    def _plain_rate(self) -> float:
-        return 1.0 if self._is_mean else 1.0 / self._workers
+        given = self._given["learning_rate"]
+        return float(given or (1.0 if self._is_mean else 1.0 / self._workers))
 
 
 _SUMS = (

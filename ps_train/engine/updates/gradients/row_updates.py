@@ -1,0 +1,64 @@
+"""Updates of tables' rows as each worker brings them, while dense values move in rounds.
+
+    rows = RowUpdates(optimizers, divisors)
+    rows.update(0, push.rows, examples, step, steps=1)          # an operation under the lock of ps 0
+
+No step is counted, and nobody waits: a row has the updates of all pushes that have arrived.  Persia (Lian et al. 2022)
+trains dense values synchronously and rows so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as v1
+
+from ps_train.engine.transport.row_exchange import RowPush
+from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers
+from ps_train.engine.updates.modes.base import RateDivisor
+from ps_train.engine.variables.mutex import mutex_of, with_mutex
+from ps_train.engine.variables.variables import ps_device
+
+
+class RowUpdates:
+    """The updates of rows on all ps.
+
+    Args:
+      optimizers: those of the rows on each ps.
+      rate_divisors: divisors of the learning rate.
+    """
+
+    def __init__(self, optimizers: Sequence[AppliedOptimizers], rate_divisors: Sequence[RateDivisor] = ()) -> None:
+        self._optimizers, self._rate_divisors = optimizers, rate_divisors
+
+    def update(
+        self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor, steps: Any = 1
+    ) -> tf.Operation:
+        """Returns the operation that applies a push to the rows on a ps.
+
+        Args:
+          ps: index of the ps.
+          rows: the push.
+          examples: float32 scalar, number of examples that it stands for; without any it changes nothing.
+          step: int64 scalar, number of updates before it.
+          steps: number of steps that it stands for.
+        """
+        with tf.device(ps_device(ps)):
+            here, examples, step = [one.on_ps() for one in rows], tf.identity(examples), tf.identity(step)
+            number = tf.identity(steps)
+
+            def apply() -> tf.Operation:
+                gradients: dict[str, Any] = {}
+                for one in here:
+                    gradients |= one.gradients_by_slice(one.message, one.gradients)
+                divisors = [divisor(examples, step) for divisor in self._rate_divisors]
+                return self._optimizers[ps].apply(gradients, divisors, number)
+
+            arrived = [tensor for one in here for tensor in (one.message, one.gradients)]
+            return with_mutex(
+                mutex_of(ps),
+                [*arrived, examples, step, number],
+                lambda: ([v1.cond(examples > 0, apply, tf.no_op)], None),
+            )[0]

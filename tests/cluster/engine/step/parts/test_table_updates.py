@@ -1,0 +1,122 @@
+"""Rows of tables that do not wait for the round of the dense values."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as v1
+
+from ps_train.base.errors import ConfigError
+from ps_train.config.job import Job
+from tests.support.clusters.cluster import InProcessCluster, batches_of
+from tests.support.machine.processes import eventually
+from tests.support.models.small import Linear
+from tests.support.models.tables import COMBINERS, DIMENSION, ROWS, AddedBags, Bags, NumpyRule, gradients_of_bags
+
+RATE, BATCH = 0.05, 12
+
+
+class StillRows(Bags):
+    """Rows that never move, under a bias that does."""
+
+    def __init__(self) -> None:
+        super().__init__(dense=True)
+
+    def optimizer(self, name: str, learning_rate: Any) -> Any:
+        return {
+            "": v1.train.GradientDescentOptimizer(0.0),
+            "bias": v1.train.MomentumOptimizer(learning_rate, 0.9),
+        }
+
+
+def cluster_of(num_ps: int, workers: int, model: Bags | None = None, **fields: Any) -> InProcessCluster:
+    settings = {"learning_rate": RATE, "batch_size": BATCH // workers, "update": "sync", "optimizer": "sgd", **fields}
+    cluster = InProcessCluster(model or Bags(), num_ps, workers, **settings)
+    cluster.start()
+    return cluster
+
+
+def by_hand(initial: dict[str, np.ndarray], steps: int, optimizer: str) -> dict[str, np.ndarray]:
+    tables = {name: initial[name].astype(np.float64) for name in COMBINERS}
+    rules = {name: NumpyRule(optimizer, RATE, (ROWS, DIMENSION)) for name in COMBINERS}
+    for ids, labels in batches_of(Bags(), BATCH, steps):
+        for name, (rows, gradient) in gradients_of_bags(tables, ids, labels).items():
+            rules[name].apply(tables[name], rows, gradient)
+    return tables
+
+
+def assert_tables(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    for name in COMBINERS:
+        np.testing.assert_allclose(found[name], wanted[name], atol=3e-6, rtol=3e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "lazy_adam"])
+@pytest.mark.parametrize("fields", [{}, {"local_steps": 4, "local_tables": False}], ids=["steps", "local"])
+def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: dict[str, Any]) -> None:
+    cluster = cluster_of(2, 1, optimizer=optimizer, table_update="async", **fields)
+    initial = cluster.values()
+    if fields:
+        cluster.rounds([4, 3, 1])
+    else:
+        cluster.train(4)
+        cluster.train(4, run=4)
+    assert_tables(cluster.values(), by_hand(initial, 8, optimizer))
+    assert cluster.global_step() == 8
+
+
+def test_rows_move_while_the_round_waits_for_another_worker() -> None:
+    cluster = cluster_of(2, 2, table_update="async", optimizer="adagrad")
+    before = cluster.values()
+    step = threading.Thread(target=cluster.train_of, args=([0], 1), daemon=True)
+    step.start()
+    eventually(lambda: np.any(cluster.values()["mean"] != before["mean"]), 20, "rows of worker 0")
+    assert cluster.global_step() == 0 and step.is_alive()
+    cluster.train_of([1], 1)
+    step.join(20)
+    assert cluster.global_step() == 1 and not step.is_alive()
+
+
+def test_each_workers_rows_are_updates_of_their_own() -> None:
+    """With gradient descent two updates of half a batch move a row by the sum of both means."""
+    cluster = cluster_of(2, 2, AddedBags(), table_update="async")
+    initial = cluster.values()
+    cluster.train(1)
+    tables = {name: initial[name].astype(np.float64) for name in COMBINERS}
+    (ids, labels), *_ = batches_of(Bags(), BATCH, 1)
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        for name, (rows, gradient) in gradients_of_bags(initial, ids[half], labels[half], added=True).items():
+            tables[name][rows] -= RATE * gradient
+    assert_tables(cluster.values(), tables)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("run", [1, 4])
+def test_dense_values_are_those_of_synchronous_updates(workers: int, run: int) -> None:
+    found = []
+    for fields in ({}, {"table_update": "async"}):
+        cluster = cluster_of(2, workers, StillRows(), **fields)
+        cluster.train(8, run)
+        found.append(cluster.values())
+    plain, alone = found
+    assert plain.keys() == alone.keys()
+    assert {int(one["global_step"]) for one in found} == {8}
+    for key in ("bias", *COMBINERS):
+        np.testing.assert_allclose(alone[key], plain[key], rtol=1e-6, atol=1e-6, err_msg=key)
+    assert plain["ps_train/examples"] == alone["ps_train/examples"] == 8 * BATCH
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [({"table_update": "async"}, "table_update=async"), ({"local_steps": 4, "local_tables": False}, "local_tables=")],
+)
+def test_flags_of_rows_are_refused_for_a_model_without_tables(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{named}.* is for models with tables, and this one has none"):
+        InProcessCluster(Linear(), 1, 1, update="sync", **fields)
+
+
+def test_updates_of_rows_are_for_synchronous_jobs() -> None:
+    with pytest.raises(ConfigError, match="^table_update=async is for update=sync, but update=async"):
+        Job(update="async", table_update="async")
