@@ -118,5 +118,5 @@ def test_flags_of_rows_are_refused_for_a_model_without_tables(fields: dict[str, 
 
 
 def test_updates_of_rows_are_for_synchronous_jobs() -> None:
-    with pytest.raises(ConfigError, match="^table_update=async is for update=sync, but update=async"):
+    with pytest.raises(ConfigError, match=r"^table_update=async is for update=sync"):
         Job(update="async", table_update="async")
