@@ -106,10 +106,8 @@ class AddedBags(Bags):
         return tf.reduce_mean(outputs * labels)
 
 
-def gradients_of_bags(
-    tables: dict[str, np.ndarray], ids: np.ndarray, labels: np.ndarray, added: bool = False
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of each table of `Bags` (or `AddedBags`) the rows that a batch touches, and their gradient, by hand."""
+def outputs_of_bags(tables: dict[str, np.ndarray], ids: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The outputs of `Bags` without its bias; of each table, by how much each id of an example counts."""
     outputs = np.zeros(len(ids))
     factors = {}
     for number, combiner in enumerate(COMBINERS):
@@ -119,6 +117,14 @@ def gradients_of_bags(
         factors[combiner] = np.divide(weights, norms[:, None], out=np.zeros_like(weights), where=norms[:, None] > 0)
         rows = tables[combiner][positions_of(np.maximum(ids, 0), ROWS)]
         outputs += np.einsum("bk,bkd,d->b", factors[combiner], rows, Bags.direction(number))
+    return outputs, factors
+
+
+def gradients_of_bags(
+    tables: dict[str, np.ndarray], ids: np.ndarray, labels: np.ndarray, added: bool = False
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Of each table of `Bags` (or `AddedBags`) the rows that a batch touches, and their gradient, by hand."""
+    outputs, factors = outputs_of_bags(tables, ids)
     errors = (labels if added else 2 * (outputs - labels)) / len(ids)
     found = {}
     for number, combiner in enumerate(COMBINERS):
