@@ -20,6 +20,8 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import context_of, replace_control_inputs, set_input
 from ps_train.engine.step.copied_nodes import Template, ps_of
+from ps_train.engine.step.effects import ancestors
+from ps_train.engine.transport.model_state import loading_state
 from ps_train.engine.variables.worker_state import OWN
 
 _CPU = "/device:CPU:0"
@@ -39,7 +41,9 @@ class KeptBatches:
     """
 
     def __init__(self, ids: Mapping[str, tf.Tensor], drawn: Sequence[tf.Tensor], number: tf.Tensor) -> None:
-        front = Template([tensor.op for tensor in (*ids.values(), *drawn)])
+        targets = [tensor.op for tensor in (*ids.values(), *drawn)]
+        _wait_for_no_state(targets)
+        front = Template(targets)
         self._inside = {op.name for op in front.inside}
         here = [op for op in front.inside if ps_of(op) is None]
         self._check_own(here)
@@ -94,13 +98,23 @@ class KeptBatches:
     @staticmethod
     def _check_own(here: Sequence[tf.Operation]) -> None:
         own = {variable.handle.op for variable in v1.get_collection(OWN)}
+        own |= {loading.inputs[0].op for loading in loading_state()}
         for op in here:
             if any(tensor.op in own for tensor in op.inputs):
                 raise ModelError(
-                    "with local steps, tables are looked up with ids that depend on trained values or on the global "
-                    "step: all rows of a round are pulled together, so ids must be computed from features alone; or "
-                    "add --local_tables=false."
+                    "with local steps, tables are looked up with ids that depend on trained values, on values that "
+                    "the model assigns, or on the global step: all rows of a round are pulled together, so ids must be "
+                    "computed from features alone; or add --local_tables=false."
                 )
+
+
+def _wait_for_no_state(targets: Sequence[tf.Operation]) -> None:
+    """Lets a front begin without the model's state: all operations of a model wait for that, also those of ids."""
+    loading = {op.name for op in loading_state()}
+    for op in ancestors(targets) if loading else ():
+        kept = [one for one in op.control_inputs if one.name not in loading]
+        if len(kept) < len(op.control_inputs):
+            replace_control_inputs(op, kept)
 
 
 def _uses(here: Sequence[tf.Operation], inside: set[str]) -> list[tuple[tf.Tensor, list[tuple[tf.Operation, int]]]]:

@@ -22,7 +22,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import rename_variable
+from ps_train.base.unsaved_key import UnsavedKey
 from ps_train.engine.transport.parcels import Parcel
+
+_LOADING = UnsavedKey("state_loading")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,8 @@ class ModelState:
             tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
             for name, value in pulled.items()
         ]
+        for op in self._after:
+            v1.add_to_collection(_LOADING, op)
 
     @contextlib.contextmanager
     def loaded(self) -> Iterator[None]:
@@ -81,6 +86,12 @@ class ModelState:
         """Returns variable name to value at the end of the step."""
         with tf.control_dependencies(self._after):
             return {name: variable.read_value() for name, variable in self.variables.items()}
+
+
+def loading_state() -> list[tf.Operation]:
+    """Returns the operations of the default graph that load a model's state; each has its variable as first input."""
+    found: list[tf.Operation] = v1.get_collection(_LOADING)
+    return found
 
 
 def _variable(name: str, value: tf.Tensor) -> Any:
