@@ -205,6 +205,24 @@ def create_slots(optimizer: Any, variables: Sequence[Any]) -> None:
     optimizer._create_slots(variables)
 
 
+def make_accumulators_of_any_length(optimizer: Any, constant: Callable[[float], Any]) -> None:
+    """Makes a ProximalAdagradOptimizer make its slots with an initializer.
+
+    Its own method makes a constant of the variable's shape, which must then be known.
+
+    Args:
+      optimizer: the optimizer.
+      constant: returns the initializer of a number.
+    """
+    start = constant(optimizer._initial_accumulator_value)
+
+    def create(variables: Sequence[Any]) -> None:
+        for variable in variables:
+            make_slot(optimizer, variable, start, variable.shape, "accumulator")
+
+    optimizer._create_slots = create
+
+
 def make_slot(
     optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str, dtype: Any = None, key: str = ""
 ) -> None:

@@ -254,6 +254,11 @@ SYMBOLS = [
         for name in ("_apply_dense", "_apply_sparse", "_finish")
     ),
     Symbol("_create_slots", f"{OPTIMIZER} get no slots", has("_create_slots", BASE)),
+    Symbol(
+        "_initial_accumulator_value",
+        "ProximalAdagrad has no start for rows of local steps",
+        has("_initial_accumulator_value", lambda: v1.train.ProximalAdagradOptimizer(0.1)),
+    ),
     Symbol("_prepare", f"{OPTIMIZER} get no rate", has("_prepare", BASE)),
     Symbol("_resource_apply_dense", f"{OPTIMIZER} are not called", has("_resource_apply_dense", BASE)),
     Symbol("_resource_apply_sparse", f"{OPTIMIZER} are not called for rows", has("_resource_apply_sparse", BASE)),
@@ -555,6 +560,15 @@ class TestUse:
             private_tf.make_slot(optimizer, variable, v1.constant_initializer(0.5), variable.shape[:1], "sums")
         assert self.run(optimizer.get_slot(variable, "sums")).tolist() == [0.5] * 3
         assert len(v1.global_variables()) == 2
+
+    def test_the_accumulators_of_proximal_adagrad_begin_with_their_start(self) -> None:
+        optimizer = v1.train.ProximalAdagradOptimizer(0.1, initial_accumulator_value=0.3)
+        private_tf.make_accumulators_of_any_length(optimizer, v1.constant_initializer)
+        variable = resource("w")
+        optimizer.apply_gradients([(tf.constant([1.0]), variable)])
+        slot = optimizer.get_slot(variable, "accumulator")
+        assert slot.op.name == "w/ProximalAdagrad" and slot.shape == [1]
+        assert self.run(slot.initializer.inputs[1]) == np.float32(0.3)
 
     def test_the_terms_of_optimizers_are_those_that_were_given(self) -> None:
         terms = private_tf.adam_terms(adam())

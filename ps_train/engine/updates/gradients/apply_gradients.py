@@ -21,7 +21,13 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
-from ps_train.base.private_tf import add_control_inputs, capture, share_slots, skip_deduplication
+from ps_train.base.private_tf import (
+    add_control_inputs,
+    capture,
+    make_accumulators_of_any_length,
+    share_slots,
+    skip_deduplication,
+)
 from ps_train.base.user_code import shown
 from ps_train.config.job import Job
 from ps_train.engine.transport.beside_rows import USES, beside_name, with_slots
@@ -309,6 +315,8 @@ class AppliedOptimizers:
         """Copies an optimizer, which the model may return twice, and gives the copy its group's slots."""
         own = copy.copy(optimizer)
         share_slots(own, self._first_optimizers.setdefault(group, own))
+        if isinstance(own, v1.train.ProximalAdagradOptimizer):  # a worker does not know how many rows it will have
+            make_accumulators_of_any_length(own, v1.constant_initializer)
         if not self._sums_rows:
             skip_deduplication(own)  # summing takes as long as reading the rows
         return own
