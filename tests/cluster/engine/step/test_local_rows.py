@@ -486,8 +486,38 @@ def test_ids_may_be_computed_in_any_way_from_features(update: str) -> None:
     assert_as_plain(Computed(), update=update, optimizer="adagrad", learning_rate=0.005)
 
 
+class Averaged(Bags):
+    """A moving average of what is looked up, as in a batch normalization."""
+
+    def forward(self, features: Any, training: bool) -> Any:
+        rows = self.combined("sum", features, "sum")
+        average = v1.get_variable("average", [DIMENSION], initializer=v1.zeros_initializer(), trainable=False)
+        before = average.read_value()
+        moved = average.assign(0.9 * before + 0.1 * tf.reduce_mean(tf.stop_gradient(rows), 0))
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, moved)
+        return tf.linalg.matvec(rows - before, tf.constant(self.direction(0)))
+
+
+@pytest.mark.parametrize("update", ["async", long("sync")])
+def test_a_model_may_assign_values_beside_its_tables(update: str) -> None:
+    assert_as_plain(Averaged(), update=update, optimizer="adagrad")
+
+
+class Proximal(Bags):
+    """An optimizer whose slots TensorFlow makes from a constant of the table's shape."""
+
+    def optimizer(self, name: Any, learning_rate: Any) -> Any:
+        return v1.train.ProximalAdagradOptimizer(learning_rate, l1_regularization_strength=0.01)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("update", ["async", "sync"])
+def test_proximal_adagrad_trains_rows_of_rounds_as_in_plain_steps(update: str) -> None:
+    assert_as_plain(Proximal(), update=update)
+
+
 class Refused(Bags):
-    """Ids that depend on what is trained, or on the number of steps."""
+    """Ids that depend on what is trained, on what the model assigns, or on the number of steps."""
 
     def __init__(self, by: str) -> None:
         super().__init__()
@@ -497,14 +527,18 @@ class Refused(Bags):
         if self._by == "value":
             w = v1.get_variable("w", [], initializer=v1.ones_initializer())
             others = tf.where(w > 0, features, 0)
+        elif self._by == "state":
+            count = v1.get_variable("count", [], tf.int64, v1.zeros_initializer(), trainable=False)
+            v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, count.assign_add(1))
+            others = (features + count) % ROWS
         else:
             others = (features + v1.train.get_or_create_global_step()) % ROWS
         return tf.linalg.matvec(self.combined("sum", others, "sum"), tf.constant(self.direction(0)))
 
 
-@pytest.mark.parametrize("by", ["value", long("step")])
+@pytest.mark.parametrize("by", ["value", long("state"), long("step")])
 def test_ids_that_change_with_training_are_refused(by: str) -> None:
-    with pytest.raises(ModelError, match="ids that depend on trained values or on the global step"):
+    with pytest.raises(ModelError, match=r"ids that depend on trained values, .* or on the global step"):
         cluster_of(2, 1, Refused(by), optimizer="sgd", local_steps=4)
 
 
