@@ -162,6 +162,7 @@ def test_rows_of_one_worker_after_the_other_move_by_their_parts(
     check(cluster, rounds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [long("sgd"), "adagrad"])
 def test_rows_count_by_the_examples_of_a_worker_when_its_input_ends(optimizer: str) -> None:
     """Of 55 examples one worker has 28, which are 5 batches, the other 27, of which the last batch has 3."""
@@ -199,6 +200,7 @@ class Bad(Bags):
         return arrays
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("bounded"), long("sync")])
 def test_a_bad_batch_of_a_round_touches_no_row_and_no_slot(update: str) -> None:
     workers = 2 if update == "sync" else 1
@@ -223,6 +225,7 @@ def test_a_round_of_bad_batches_alone_changes_no_row(update: str) -> None:
     assert (rounds.skipped, rounds.step) == (3, 6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["sync", long("async")])
 def test_nesterov_gives_momentum_to_dense_values_and_none_to_rows(update: str) -> None:
     workers = 2 if update == "sync" else 1
@@ -238,6 +241,7 @@ def test_nesterov_gives_momentum_to_dense_values_and_none_to_rows(update: str) -
     assert abs(rounds.bias) > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("update", "codecs"),
     [
@@ -381,6 +385,7 @@ def test_an_id_expires_between_rounds(update: str) -> None:
         assert_close(found[one][1], wanted[one][1], str(one), 1e-5)
 
 
+@pytest.mark.long
 def test_uses_of_several_synchronous_workers_count_once_for_each_step() -> None:
     mine, others = [[7, 1], [7, 1], [7, 2]], [[7, 3], [8, 1], [8, 8]]
     ids = np.array([one for pair in zip(mine, others, strict=True) for both in zip(*pair, strict=True) for one in both])
@@ -461,6 +466,7 @@ def assert_as_plain(model: Model, **fields: Any) -> None:
         assert_close(found[name], wanted[name], name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_two_lookups_of_one_table_are_trained_together(update: str) -> None:
     assert_as_plain(Twice(), update=update, optimizer="adagrad")
@@ -481,6 +487,7 @@ class Computed(Bags):
         return tf.linalg.matvec(found, tf.constant(self.direction(0))) * tf.cast(count, tf.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_ids_may_be_computed_in_any_way_from_features(update: str) -> None:
     assert_as_plain(Computed(), update=update, optimizer="adagrad", learning_rate=0.005)
