@@ -175,14 +175,15 @@ def training_batches(
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size)
+        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size, drop_remainder=not epochs)
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
             dataset = dataset.shard(shard.count, shard.index)
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
-        dataset = gather(dataset.repeat(epochs or None).batch(batch_size))
+        # Data without an end have whole batches alone: then their size is known when the graph is built.
+        dataset = gather(dataset.repeat(epochs or None).batch(batch_size, drop_remainder=not epochs))
     ended = threading.Event()
     dataset = _to_the_end(dataset, endless and bool(epochs), ended, batching)
     return batches_of(dataset, array_feeds, seed, _shared_name(), ended)
