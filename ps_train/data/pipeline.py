@@ -153,6 +153,7 @@ def training_batches(
     shuffle_buffer: int,
     endless: bool = False,
     batching: Batching = ONE_SIZE,
+    of_known_size: bool = False,
 ) -> Batches:
     """Returns a replica's training batches.
 
@@ -164,6 +165,8 @@ def training_batches(
       shuffle_buffer: examples to shuffle among; 0 keeps the order of the data.
       endless: True repeats the first batch, without examples, after the end; synchronous replicas must not fail.
       batching: the way in which batches are formed.
+      of_known_size: True if all batches are whole, since there is no last one: their size is known when the graph is
+        built, which saves a quarter of the nodes of a deep model's gradients.
     """
     seed = v1.placeholder(tf.int64, [], "shuffle_seed") if shuffle_buffer else None
     array_feeds: dict[Any, Any] = {}
@@ -175,15 +178,16 @@ def training_batches(
         return _own_batches(data, epochs, endless, batching)
     if isinstance(data, Stream):
         chunks = data.chunks(shard, seed)
-        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(batch_size, drop_remainder=not epochs)
+        dataset = repeated_chunks(chunks, epochs, shuffle_buffer, seed).rebatch(
+            batch_size, drop_remainder=of_known_size
+        )
     else:
         dataset, gather, array_feeds = _dataset(data)
         if shard.count > 1:
             dataset = dataset.shard(shard.count, shard.index)
         if seed is not None:
             dataset = dataset.shuffle(_buffer(data, shard, shuffle_buffer), seed=seed)
-        # Data without an end have whole batches alone: then their size is known when the graph is built.
-        dataset = gather(dataset.repeat(epochs or None).batch(batch_size, drop_remainder=not epochs))
+        dataset = gather(dataset.repeat(epochs or None).batch(batch_size, drop_remainder=of_known_size))
     ended = threading.Event()
     dataset = _to_the_end(dataset, endless and bool(epochs), ended, batching)
     return batches_of(dataset, array_feeds, seed, _shared_name(), ended)

@@ -75,8 +75,7 @@ def build_ps_step(
     limit = WaitLimit.fixed(spec.job.wait_limits(spec.replica.declared).lower)
     rules = RulesOfModel(spec.job, spec.model)
     make = functools.partial(_make_optimizers, spec, state)
-    counts = state.update_counts
-    given = ToUpdate(received, rules, make, state.global_step, counts, state.variables, state.versions, limit)
+    given = ToUpdate(received, rules, make, state.update_counts, state.variables, state.versions, limit)
     updated = wrapped(parts, "update", plain)(given)
     optimizers = [*updated.optimizers, *updated.of_rows]
     entries = [*_plain_entries(spec, state, optimizers), *(entry for part in parts for entry in part.entries())]

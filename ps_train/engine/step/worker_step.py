@@ -125,7 +125,8 @@ def _static_batches(job: Job, data: Any, replica: Replica, lockstep: bool, batch
     """
     shard = DataShard(replica.index, replica.declared) if replica.is_declared() else WHOLE
     endless = lockstep or job.may_run_out_of_input
-    return training_batches(data, shard, job.min_batch_size, job.epochs, job.shuffle_buffer, endless, batching)
+    size, buffer = job.min_batch_size, job.shuffle_buffer
+    return training_batches(data, shard, size, job.epochs, buffer, endless, batching, of_known_size=job.is_endless)
 
 
 def _pushes(

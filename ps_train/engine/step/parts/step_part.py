@@ -76,8 +76,7 @@ class ToUpdate:
       received: the push, as each ps receives it.
       rules: the optimizers.
       make_optimizers: makes the optimizers of each ps by rules.
-      global_step: the variable.
-      update_counts: for each ps the variable with the number of updates made there.
+      update_counts: for each ps the variable with the number of updates made there; that of ps 0 is the global step.
       variables: slice name to variable of the model.
       versions: for each ps the version of the values from which the push was made, an int64 scalar.
       limit: number of replicas or steps that the update mode goes on without.
@@ -89,13 +88,17 @@ class ToUpdate:
     received: list[ReceivedPush]
     rules: RuleSource
     make_optimizers: Callable[[RuleSource], list[AppliedOptimizers]]
-    global_step: Any
     update_counts: Sequence[Any]
     variables: Mapping[str, Any]
     versions: Sequence[tf.Tensor]
     limit: WaitLimit
     rate_divisors: Sequence[RateDivisor] = ()
     shard_parts: Mapping[int, Sequence[ShardPart]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def global_step(self) -> Any:
+        """The variable of the global step."""
+        return self.update_counts[0]
 
     def with_rate_divisor(self, divisor: RateDivisor) -> ToUpdate:
         """Returns the same with a further divisor of the learning rate."""

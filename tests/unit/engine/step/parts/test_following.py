@@ -51,7 +51,7 @@ def updated(part: Any) -> ToUpdate:
         made.append(given)
         return Updated(None, [])  # type: ignore[arg-type]
 
-    part.update(update)(ToUpdate([], None, None, {}, (), WaitLimit.fixed(9), [before]))  # type: ignore[arg-type]
+    part.update(update)(ToUpdate([], None, None, (), {}, (), WaitLimit.fixed(9), [before]))  # type: ignore[arg-type]
     return made[0]
 
 

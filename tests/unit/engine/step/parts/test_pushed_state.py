@@ -49,7 +49,7 @@ def test_other_replicas_push_none_of_which_the_ps_knows_the_form() -> None:
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_update_assigns_it_on_each_ps_that_holds_some(index: int) -> None:
     spec = spec_of(Averaging(), 5, Replica(index, 2, 2))
-    given = ToUpdate([], None, None, {"most": object()}, (), WaitLimit.fixed(0))  # type: ignore[arg-type]
+    given = ToUpdate([], None, None, (), {"most": object()}, (), WaitLimit.fixed(0))  # type: ignore[arg-type]
     made: list[ToUpdate] = []
 
     def update(given: ToUpdate) -> Updated:

@@ -53,7 +53,7 @@ class Made:
                 self.given.append(given)
                 return Updated(StepOps([], tf.constant(0), removals=[before]), [])
 
-            to_update = ToUpdate(self.pushed, None, step, {}, (), WaitLimit.fixed(0))  # type: ignore[arg-type]
+            to_update = ToUpdate(self.pushed, None, None, [step], {}, (), WaitLimit.fixed(0))  # type: ignore[arg-type]
             self.ops = part.update(update)(to_update).ops
             self.before, self.session = before, LocalSession(graph)
 
