@@ -103,6 +103,24 @@ def test_without_a_number_of_epochs_the_data_never_end():
     assert found == [list(range(23))] * 7
 
 
+@pytest.mark.parametrize("shuffle_buffer", [0, 1000])
+@pytest.mark.parametrize("is_array", [True, False])
+def test_batches_of_a_known_size_are_those_of_an_unknown_one(is_array, shuffle_buffer):
+    """23 examples in batches of 10: the third batch goes on with the first example."""
+
+    def made(of_known_size):
+        def make():
+            data = NUMBERS if is_array else tf.data.Dataset.from_tensor_slices((NUMBERS.features, NUMBERS.labels))
+            batches = training_batches(data, ALONE, 10, 0, shuffle_buffer, of_known_size=of_known_size)
+            sizes.append(batches.features.shape[0])
+            return batches
+
+        return [labels.tolist() for _, labels in run_to_end(make, most=7)]
+
+    sizes: list[int | None] = []
+    assert made(True) == made(False) and sizes == [10, None]
+
+
 def test_a_share_without_examples_ends_at_once():
     assert labels_of(Arrays(np.zeros(2), np.arange(2)), DataShard(2, 3), shuffle_buffer=1000) == []
 
