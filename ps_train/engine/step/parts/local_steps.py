@@ -228,9 +228,10 @@ class LocalSteps(StepPart):
         """Returns the operation that ends a local step."""
         job = self._spec.job
         gradients: dict[str, Any] = dict(found.gradients)
+        judged: list[tf.Tensor] = []
         if job.on_nan == "stop":
-            checked = stop_if_not_finite(found.judged, list(gradients.values()))
-            gradients = dict(zip(gradients, checked, strict=True))
+            # A gradient that is not finite makes values and the next loss so; the push judges them at the end.
+            judged = stop_if_not_finite(found.judged, [found.judged])
         left_out = [*found.skipped]
         if job.on_nan == "skip":
             left_out.append(~are_finite([found.judged, *gradients.values()]))
@@ -254,7 +255,7 @@ class LocalSteps(StepPart):
 
         before = {id(variable) for variable in v1.global_variables()}
         # A value may be read for the loss alone, which no gradient waits for.
-        read = [*inputs.values.values(), *found.gradients.values(), *found.state.values(), *self._rows.read()]
+        read = [*inputs.values.values(), *found.gradients.values(), *found.state.values(), *self._rows.read(), *judged]
         with tf.control_dependencies(read):
             applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
             passed = self._rows.passed()
