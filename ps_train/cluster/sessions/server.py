@@ -21,7 +21,6 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from ps_train.base.errors import ConfigError
 from ps_train.base.network_interfaces import is_loopback, listed, refuse_public_ports
-from ps_train.base.process_stats import available_cores
 from ps_train.cluster.addresses.cluster import Address, Cluster
 from ps_train.cluster.addresses.ports import is_served, port_owner, release_held_port
 from ps_train.config.job import Job, Task
@@ -37,19 +36,7 @@ _servers: dict[int, v1.train.Server] = {}
 """The servers of this process by their ports: TensorFlow cannot end one, so a further job of the process has it too."""
 
 
-def own_threads(cluster: Cluster, task: Task) -> int:
-    """Returns the threads of a worker's share of its machine's cores; 0, all of them, where it is alone there.
-
-    Two workers with threads for all cores interrupt each other: on two cores a step then takes half as much CPU time
-    again.
-    """
-    host = cluster.address(task).host
-    known = cluster.tasks()
-    beside = sum(1 for one in cluster.replicas() if str(one) in known and known[str(one)].host == host)
-    return max(1, available_cores() // beside) if beside > 1 else 0
-
-
-def start_server(address: Address, job: Job, cpus: int = 1, threads: int = 0) -> v1.train.Server:
+def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
 
     If this process already has a server there, it is that one.
@@ -58,14 +45,12 @@ def start_server(address: Address, job: Job, cpus: int = 1, threads: int = 0) ->
       address: of this task.
       job: says if the port may be public.
       cpus: number of CPU devices; they share the processors.
-      threads: number of threads that compute, of one operation and of all; 0 for all cores.
 
     Raises:
       ConfigError: TensorFlow cannot serve there, or the port would be public and this is not allowed.
     """
     public = refuse_public_ports(f"the server on {address}", job.allow_public_ports)
     config = _device_config(job)
-    config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = threads
     if cpus > 1:
         config.device_count["CPU"] = cpus
     if public or not is_loopback(address.host):

@@ -25,7 +25,7 @@ from ps_train.cluster.membership import records
 from ps_train.cluster.membership.kv_store import KeyValueStore
 from ps_train.cluster.membership.presence import HEARTBEAT_SECS
 from ps_train.cluster.membership.telemetry import TelemetrySource
-from ps_train.cluster.sessions.server import has_server, own_threads, start_server
+from ps_train.cluster.sessions.server import has_server, start_server
 from ps_train.config.job import Job, Task
 from ps_train.engine.step.towers import find_towers
 from ps_train.engine.variables.plan import Plan
@@ -80,7 +80,7 @@ def hosted_ps(job: Job, task: Task, cluster: Cluster) -> Iterator[v1.train.Serve
             "needs ps of their own; give the cluster ps, as with --num_ps=1.",
             page="speed#ps-on-the-workers",
         )
-    server = start_server(address, job, find_towers(job).cpus + 1, own_threads(cluster, task))
+    server = start_server(address, job, find_towers(job).cpus + 1)
     store = KeyValueStore(server.target, f"{ps} ({address})")
     store.set(records.IDENTITY, records.identity_of(job, ps).to_json())
     log.info("%s holds the variables of %s on %s", task, ps, address)

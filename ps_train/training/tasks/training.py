@@ -30,7 +30,7 @@ from ps_train.cluster.sessions.calls import (
     SessionGroup,
     preparation_secs_of,
 )
-from ps_train.cluster.sessions.server import own_config, own_threads, session_config, start_server
+from ps_train.cluster.sessions.server import own_config, session_config, start_server
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.training.duties.duty import POLL_SECS, Duty, End, Setting
 from ps_train.training.duties.lists import Parts, Role
@@ -87,8 +87,7 @@ class Training:
         prepared, joined = self.prepared, self.joined
         job, task, cluster = prepared.job, prepared.task, prepared.cluster
         agreed = agree(prepared, joined, self._role.planned)
-        threads = own_threads(cluster, task)
-        server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus, threads)
+        server = self._server or start_server(cluster.address(task), job, prepared.towers.cpus)
         self._role.agreed(agreed)
         step, secs = self._role.build(agreed)
         source = Input(server.target, own_config(cluster, task, job), step.worker.batches, step.worker.calls_begun)
