@@ -15,7 +15,6 @@ from ps_train.cluster.sessions import server as module
 from ps_train.cluster.sessions.server import (
     forget_jobs,
     has_server,
-    own_threads,
     serve_on_port,
     session_config,
     start_server,
@@ -91,20 +90,3 @@ def test_a_further_job_of_a_process_has_its_server_without_the_state_of_the_last
     assert start_server(address, Job()) is server and has_server(address)
     forget_jobs()
     assert KeyValueStore(server.target, "ps:0").items() == {}
-
-
-@pytest.mark.parametrize(
-    ("hosts", "cores", "threads"),
-    [
-        (["a:1", "a:2"], 2, 1),
-        (["a:1", "a:2", "a:3"], 8, 2),
-        (["a:1", "a:2", "a:3"], 2, 1),
-        (["a:1", "b:1"], 8, 0),
-        (["a:1", "b:1", "b:2"], 8, 0),
-        (["a:1"], 8, 0),
-    ],
-)
-def test_workers_of_one_machine_have_threads_for_their_share_of_its_cores(hosts, cores, threads, monkeypatch):
-    monkeypatch.setattr(module, "available_cores", lambda: cores)
-    cluster = Cluster.of(Job(ps_hosts=("c:1",), worker_hosts=tuple(hosts)))
-    assert own_threads(cluster, Task("worker", 0)) == threads
