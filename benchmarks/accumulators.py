@@ -59,7 +59,7 @@ OPTIMIZERS = {"adagrad": (0, 1), "rowwise_adagrad": (1,), "ftrl": (1,)}
 def run(options: argparse.Namespace) -> int:
     record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "rows": [], "best": {}}
     record["load"] = [machine.load_average()]
-    chosen_data = options.data.split(",")
+    chosen_data = options.data.split(",") if options.data else [*DATA]
     if unknown := set(chosen_data) - set(DATA):
         raise UsageError(f"--data={options.data} is not valid: use some of {', '.join(DATA)}; not {unknown.pop()!r}.")
     for name in chosen_data:

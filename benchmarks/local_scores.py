@@ -10,9 +10,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import subprocess
+import sys
+import tempfile
 from typing import Any
 
 from benchmarks import accuracy, machine, results
+from benchmarks.errors import UsageError
 from benchmarks.table import markdown
 
 _UPDATES = ("sync", "async")
@@ -27,29 +31,45 @@ class Trained:
     Attributes:
       metric: a key of `metrics` in result.json.
       batches: batches of the whole job, of all workers.
-      flags: of all its runs.
+      flags: of all its runs; `{clicks}` is a directory with files of clicks.
+      outer: the outer optimizers.
     """
 
     metric: str
     batches: int
     flags: tuple[str, ...]
+    outer: tuple[str, ...] = _OUTER
 
 
 JOBS = {
     "digits": Trained("accuracy", 4096, ("--model=ps_train.models.digits:Digits",)),
     "cnn": Trained("accuracy", 1536, ("--model=benchmarks.workloads.cnn:Cnn", "--batch_size=32")),
+    "clicks": Trained(
+        "auc",
+        1408,
+        ("--model=examples.click_files:ClickFiles", "--data_dir={clicks}", "--batch_size=256"),
+        ("sgd", "nesterov"),
+    ),
 }
 LOCAL_STEPS = (8, 32, 128)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trains all jobs; stores and prints the scores."""
+    """Trains all jobs, or those of --data; stores and prints the scores."""
     record: dict[str, Any] = {"date": results.today(), "machine": machine.machine(), "scores": {}}
-    for name, workers in itertools.product(JOBS, _WORKERS):
-        for update in _UPDATES:
-            for steps, outer in [(1, ""), *itertools.product(LOCAL_STEPS, _OUTER)]:
-                key = "/".join([name, str(workers), update, str(steps), outer])
-                record["scores"][key] = _score(name, JOBS[name], workers, update, steps, outer)
+    chosen = options.data.split(",") if options.data else [*JOBS]
+    if unknown := {*chosen} - {*JOBS}:
+        raise UsageError(f"--data={options.data} is not valid: use some of {', '.join(JOBS)}; not {unknown.pop()!r}.")
+    with tempfile.TemporaryDirectory() as clicks:
+        if "clicks" in chosen:
+            make = [sys.executable, "-m", "ps_train.models.clicks", "--make", clicks, "--lines=120000", "--parts=4"]
+            subprocess.run(make, check=True, capture_output=True)
+        for name, workers in itertools.product(chosen, _WORKERS):
+            job = dataclasses.replace(JOBS[name], flags=tuple(f.format(clicks=clicks) for f in JOBS[name].flags))
+            for update in _UPDATES:
+                for steps, outer in [(1, ""), *itertools.product(LOCAL_STEPS, job.outer)]:
+                    key = "/".join([name, str(workers), update, str(steps), outer])
+                    record["scores"][key] = _score(name, job, workers, update, steps, outer)
     text = report(record)
     results.store("local_scores", record, text, "", options.results)
     print(text)

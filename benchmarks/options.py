@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mbit", type=float, default=1000.0, help="slow: Mbit/s of each task's line [1000]")
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")
     parser.add_argument("--jobs", action="store_true", help="accumulators, tune: train some as jobs of processes")
-    parser.add_argument("--data", default="criteo,long_tail,ratings,dense", help="accumulators: comma-separated [all]")
+    parser.add_argument("--data", default="", help="accumulators, local_scores: comma-separated data or jobs [all]")
     parser.add_argument("--quick", action="store_true", help="a look of under two minutes, without loss check")
     parser.add_argument("--results", default=str(results.DIRECTORY), help="directory of the dated results")
     parser.add_argument(
