@@ -13,11 +13,15 @@ from ps_train.data.stream import no_autograph
 class Batching:
     """Batches of one size.
 
+    Args:
+      ahead: number of batches that are made before their turn.
+
     Attributes:
-      ahead: True if batches may be made before their turn.
+      ahead: as given.
     """
 
-    ahead = True
+    def __init__(self, ahead: int = 2) -> None:
+        self.ahead = ahead
 
     def joined(self, pieces: tf.data.Dataset) -> tf.data.Dataset:
         """Returns batches made from pieces of the smallest size."""

@@ -1,6 +1,6 @@
 """Batches whose size is read when they are made: tf.data's part of a batch size that follows the network.
 
-    sizes = DynamicBatches(lower=64, upper=512, read=variable.read_value, ahead=False)
+    sizes = DynamicBatches(lower=64, upper=512, read=variable.read_value, ahead=0)
     batches = sizes.joined(dataset.batch(64))        # batches of 64, 128, 256 or 512 examples, in the same order
 
 No example is left out or used twice, whatever sizes are read.  Only the last batch has another size.
@@ -29,13 +29,13 @@ class DynamicBatches(Batching):
       lower: the smallest size; each other size is a multiple of it.
       upper: the largest size.
       read: returns the present size inside a dataset's function, int64 scalar.
-      ahead: True if batches may be made before their turn, with a size that has changed since.
+      ahead: number of batches that are made before their turn, with a size that may have changed since.
     """
 
     lower: int
     upper: int
     read: Callable[[], tf.Tensor]
-    ahead: bool
+    ahead: int
 
     def joined(self, pieces: tf.data.Dataset) -> tf.data.Dataset:
         """Returns batches joined from pieces of `lower` examples, which alone are read ahead.

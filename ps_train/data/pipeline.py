@@ -217,7 +217,7 @@ def _to_the_end(dataset: tf.data.Dataset, endless: bool, ended: threading.Event,
 
 def _reading_ahead(dataset: tf.data.Dataset, batching: Batching) -> tf.data.Dataset:
     """Returns a dataset that is read ahead from its initialization on, not from the first get_next on."""
-    dataset = dataset.prefetch(2) if batching.ahead else dataset
+    dataset = dataset.prefetch(batching.ahead) if batching.ahead else dataset
     options = tf.data.Options()
     options.experimental_warm_start = True
     return dataset.with_options(options)

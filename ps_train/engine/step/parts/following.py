@@ -15,7 +15,7 @@ from ps_train.base.bounds import Bounds
 from ps_train.base.gauge import Gauge
 from ps_train.config.job import Job
 from ps_train.config.validators import SYNC_SHARE, parse_limits
-from ps_train.data.batching import Batching
+from ps_train.data.batching import ONE_SIZE, Batching
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.parts.push_codec import PushCodec
@@ -54,7 +54,7 @@ class FollowingBatchSize(FollowingPart):
 
     adapted: ScheduledValue
 
-    def __init__(self, job: Job, ahead: bool) -> None:
+    def __init__(self, job: Job, ahead: int) -> None:
         self._sizes, self._ahead = job.batch_sizes, ahead
         self._limit = sync_limit(job)
 
@@ -172,7 +172,7 @@ def following_parts(spec: GraphSpec, update: UpdateMode) -> Sequence[StepPart]:
     """Returns the parts of the values that follow measurements in a job, in the order in which they are tried."""
     job, parts = spec.job, list[StepPart]()
     if job.batch_sizes.is_range:
-        parts.append(FollowingBatchSize(job, ahead=not update.lockstep))
+        parts.append(FollowingBatchSize(job, 0 if update.lockstep else ONE_SIZE.ahead))
     if (limits := job.wait_limits(spec.replica.declared)).is_range:
         parts.append(FollowingWaitLimit("backup_workers" if job.update == "sync" else "max_steps_ahead", limits))
     if len(job.push_codecs) > 1:

@@ -5,7 +5,7 @@ holds.  Each step reads it there in its pull.  In a synchronous round all worker
 have the same size.  The worker leaves the size in a variable of its own, where its input reads it
 (`dynamic_batches.py`).
 
-    schedule, worker = ScheduledValue("batch_size", sizes), WorkerBatchSize(sizes, ahead=True)
+    schedule, worker = ScheduledValue("batch_size", sizes), WorkerBatchSize(sizes, ahead=2)
     batches = training_batches(data, shard, worker.batches, ...)
     follow = worker.follow(schedule.at(step))   # in each step, before its batch
 """
@@ -99,7 +99,7 @@ class WorkerBatchSize:
       batches: tf.data's part.
     """
 
-    def __init__(self, sizes: Bounds, ahead: bool) -> None:
+    def __init__(self, sizes: Bounds, ahead: int) -> None:
         with tf.device("/device:CPU:0"):
             self._variable = local_variable(f"{INPUT_STATE}/batch_size", [], tf.int64, sizes.lower)
         self.batches = DynamicBatches(sizes.lower, sizes.upper, self._variable.read_value, ahead)

@@ -145,7 +145,7 @@ def test_chunks_and_their_examples_are_shuffled_again_in_each_epoch_and_parts_fi
     assert orders[0] != orders[1]
 
 
-@pytest.mark.parametrize("batching", [ONE_SIZE, DynamicBatches(2, 8, lambda: tf.constant(4, tf.int64), False)])
+@pytest.mark.parametrize("batching", [ONE_SIZE, DynamicBatches(2, 8, lambda: tf.constant(4, tf.int64), 0)])
 def test_ragged_and_sparse_features_stay_with_their_labels(batching):
     reading = Reading(lambda: Lists(9, 0, 8), shuffle_buffer=1, batching=batching)
     for shard in range(3):

@@ -86,7 +86,7 @@ def pulled(step: int) -> Any:
 
 def test_a_step_pulls_the_batch_size_of_its_values_and_the_next_batch_has_it() -> None:
     with tf.Graph().as_default() as graph:
-        part = FollowingBatchSize(Job(batch_size="4..16"), ahead=False)
+        part = FollowingBatchSize(Job(batch_size="4..16"), ahead=0)
         data = Arrays(np.zeros(64, np.float32), np.zeros(64, np.float32))
         given: list[Any] = []
         part.batches(lambda *arguments: given.append(arguments))(data, ONE_SIZE)  # type: ignore
