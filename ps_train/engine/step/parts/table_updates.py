@@ -7,7 +7,6 @@ import dataclasses
 import tensorflow as tf
 
 from ps_train.engine.step.parts.step_part import MakeUpdate, StepPart, ToUpdate, Updated
-from ps_train.engine.transport.received_push import header_of
 from ps_train.engine.updates.gradients.row_updates import RowUpdates
 from ps_train.engine.variables.variables import ps_device
 
@@ -27,9 +26,9 @@ class TableUpdates(StepPart):
             for push in given.received:
                 if push.rows:
                     with tf.device(ps_device(push.ps)):
-                        header = header_of(push.parcels, [tf.identity(vector) for vector in push.vectors])
+                        examples = push.on_ps().header().examples
                         step = given.update_counts[push.ps].read_value()
-                    done.append(rows.update(push.ps, push.rows, header.examples, step, push.steps()))
+                    done.append(rows.update(push.ps, push.rows, examples, step, push.steps()))
             ops = dataclasses.replace(made.ops, train=[*made.ops.train, *done])
             return dataclasses.replace(made, ops=ops, of_rows=optimizers)
 

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from tests.support.clusters.cluster import InProcessCluster, batches_of
+from tests.support.long import long
 from tests.support.machine.processes import eventually
 from tests.support.models.small import Linear
 from tests.support.models.tables import COMBINERS, DIMENSION, ROWS, AddedBags, Bags, NumpyRule, gradients_of_bags
@@ -65,6 +66,17 @@ def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: d
         cluster.train(4, run=4)
     assert_tables(cluster.values(), by_hand(initial, 8, optimizer))
     assert cluster.global_step() == 8
+
+
+@pytest.mark.parametrize("codec", ["bfloat16", long("int8"), long("top_k:0.5")])
+def test_rows_of_pushes_that_are_encoded_move(codec: str) -> None:
+    cluster = cluster_of(2, 1, optimizer="adagrad", table_update="async", push_codec=codec)
+    initial = cluster.values()
+    cluster.train(8)
+    found, wanted = cluster.values(), by_hand(initial, 8, "adagrad")
+    for name in COMBINERS:
+        moved = np.abs(wanted[name] - initial[name]).max()
+        np.testing.assert_allclose(found[name], wanted[name], atol=0.1 * moved, err_msg=name)
 
 
 def test_rows_move_while_the_round_waits_for_another_worker() -> None:
