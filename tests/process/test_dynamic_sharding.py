@@ -103,6 +103,17 @@ def test_rounds_of_workers_that_are_killed_are_applied_as_a_whole_or_not_at_all(
     kill_some(Run(processes, num_ps, 3, *flags), random.Random(seed))
 
 
+@pytest.mark.long
+@pytest.mark.timeout(3 * PATIENCE_SECS)
+@pytest.mark.parametrize("seed, num_ps, update", [(8, 2, "async"), (9, 1, "bounded")])
+def test_rows_of_rounds_of_workers_that_are_killed_are_applied_once(
+    processes: Processes, seed: int, num_ps: int, update: str
+) -> None:
+    flags = (f"--update={update}", "--local_steps=5", "--outer_optimizer_arg=learning_rate=1")
+    model = "--model=tests.support.data.recording:RecordingTables"
+    kill_some(Run(processes, num_ps, 3, model, *flags), random.Random(seed))
+
+
 @pytest.mark.timeout(3 * PATIENCE_SECS)
 @pytest.mark.parametrize(
     "seed, num_ps, update",

@@ -121,6 +121,7 @@ class LocalLoop(TrainingLoop):
             length = planned - left
             is_due = size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
             with_hooks = is_due and begun + planned >= size.steps
+            before = self.global_step
             made = self._end_round(run_with_hooks if with_hooks else run, length)
             self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
@@ -128,6 +129,8 @@ class LocalLoop(TrainingLoop):
             begun = self.global_step - first if self._step.lockstep else begun + length
             if made < length:
                 return True
+            if self._step.lockstep and self.global_step == before:
+                break  # nothing of the round was used, as when a replica announces itself: its batches come again
         return False
 
     def _begin_round(self, run: Callable[..., Any], length: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train import Arrays, Model
+from ps_train import Arrays, Model, embeddings
 from ps_train.data.stream import RandomAccessChunks, Stream
 from ps_train.engine.step.parts.sharding import Sharding
 from ps_train.engine.step.train_step import TrainStep
@@ -60,6 +60,17 @@ class Recording(Model):
 
     def optimizer(self, name, learning_rate):
         return Ones() if self.ones else super().optimizer(name, learning_rate)
+
+
+class RecordingTables(Recording):
+    """The same with rows of two tables, which all ps share."""
+
+    def forward(self, features, training):
+        found = [embeddings.lookup(name, features, rows=self.count, dimension=1, initializer=0.0) for name in NAMES]
+        weights = tf.ones_like(found[0])
+        if self.secs:
+            weights = tf.ensure_shape(tf.numpy_function(self._later, [weights], weights.dtype), weights.shape)
+        return -tf.reduce_sum(tf.stop_gradient(weights) * tf.add_n(found))
 
 
 NAMES = ("first", "second")

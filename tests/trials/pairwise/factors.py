@@ -51,6 +51,8 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
     "local_steps": (1, 3, 8),
     "outer_optimizer": ("none", "sgd", "nesterov", "elastic"),
     "inner_state": ("keep", "fresh"),
+    "local_tables": (True, False),
+    "table_update": ("none", "async"),
 }  # fmt: skip
 """Names of flags, or of what a row decides, and their levels.
 
@@ -62,10 +64,10 @@ Attributes:
   layout: where the ps are: processes of their own, or the workers; `racks`: apart, and workers add up in two racks.
   waits: whether max_steps_ahead, or backup_workers under `sync`, follows measurements.  No job takes long enough for
     another value than the first one, so the numbers are those of fixed ones.
-  outer_optimizer: `none`: the flag is left out; with one local step the job has none, then.
+  outer_optimizer, table_update: `none`: the flag is left out; with one local step the job has no outer optimizer, then.
 """
 
-LOCAL = ("local_steps", "outer_optimizer", "inner_state")
+LOCAL = ("local_steps", "outer_optimizer", "inner_state", "local_tables")
 """The factors of local steps.  A job without them has the first level of each."""
 
 CLIPS: Mapping[str, Mapping[str, float]] = {
@@ -118,6 +120,8 @@ class Row:
     local_steps: int = 1
     outer_optimizer: str = "none"
     inner_state: str = "keep"
+    local_tables: bool = True
+    table_update: str = "none"
 
     @property
     def has_local_steps(self) -> bool:
@@ -130,10 +134,25 @@ class Row:
         return bool(self.prefetch_pulls) or (self.update != "sync" and self.num_workers > 1)
 
     @property
+    def has_local_rows(self) -> bool:
+        """True if workers train rows of a table of their own."""
+        return self.has_local_steps and self.table != "none" and self.local_tables
+
+    @property
+    def has_lone_rows(self) -> bool:
+        """True if rows of a table are updated when a worker brings them, while dense values move in rounds."""
+        return self.table != "none" and (self.table_update == "async" or not self.local_tables)
+
+    @property
+    def is_linear(self) -> bool:
+        """True if a gradient may not depend on the values, because it is not known of which values it is."""
+        return self.is_stale or (self.has_lone_rows and self.num_workers > 1)
+
+    @property
     def has_equal_examples(self) -> bool:
         """True if all examples are equal, because it is not known which of them a step uses."""
         return (
-            self.is_stale
+            self.is_linear
             or self.batch_size != "4"
             or (self.num_workers > 1 and (self.sharding == "dynamic" or self.event == "kill_worker"))
             or (self.num_workers > 1 and self.ending == "early_stop")  # the others learn it some steps after the chief
@@ -181,7 +200,7 @@ class Row:
         """Returns the flags that all jobs of the row have."""
         arguments = {
             "examples": self.examples, "equal": self.has_equal_examples, "table": self.table,
-            "linear": self.is_stale, "nan": -1 if self.nan_example is None else self.nan_example,
+            "linear": self.is_linear, "nan": -1 if self.nan_example is None else self.nan_example,
         }  # fmt: skip
         flags = [f"--{name}={value}" for name, value in self.values().items()]
         return flags + [f"--model_arg={name}={value}" for name, value in arguments.items()]
@@ -206,6 +225,8 @@ class Row:
         values |= {"local_steps": self.local_steps} if self.local_steps > 1 else {}
         values |= {"outer_optimizer": self.outer_optimizer} if self.outer_optimizer != "none" else {}
         values |= {"inner_state": self.inner_state} if self.inner_state != "keep" else {}
+        values |= {} if self.local_tables else {"local_tables": False}
+        values |= {"table_update": self.table_update} if self.table_update != "none" else {}
         if self.waits == "following":
             values |= {"max_steps_ahead": "1..8"} if self.update == "bounded" else {"backup_workers": "auto"}
         return values
@@ -247,20 +268,37 @@ RULES: tuple[Callable[..., bool], ...] = (
     lambda layout, event: layout != "on_workers" or event not in ("rescale", "kill_ps", "kill_worker"),
     # It is not known how many gradients a rack has given up.
     lambda layout, event: layout != "racks" or event not in ("kill_ps", "kill_worker"),
-    # A stale gradient must not depend on the values, and an id that it uses is in the vocabulary or not.
-    lambda prefetch_pulls, update, num_workers, l2: (
-        l2 == 0 or not Row(prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers).is_stale
+    # Flags of rows need some.
+    lambda local_tables, table: local_tables or table != "none",
+    lambda table_update, table: table_update == "none" or table != "none",
+    lambda table_update, update: table_update == "none" or update == "sync",
+    lambda local_tables, codecs: local_tables or codecs[1] == "none",
+    # What several workers have changed in the slots of rows must be sums.
+    lambda local_steps, outer_optimizer, table, local_tables, optimizer: (
+        optimizer in ("sgd", "adagrad", "rowwise_adagrad", "ftrl")
+        or not _row(locals()).has_local_rows
     ),
-    lambda prefetch_pulls, update, num_workers, table: (
-        table != "admit" or not Row(prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers).is_stale
+    # A gradient of unknown values must not depend on them, and an id that it uses is in the vocabulary or not.
+    lambda prefetch_pulls, update, num_workers, l2, table, local_tables, table_update: (
+        l2 == 0 or not _row(locals()).is_linear
+    ),
+    lambda prefetch_pulls, update, num_workers, table, local_tables, table_update: (
+        table != "admit" or not _row(locals()).is_linear
     ),
     # Ids come and go only with different examples.
-    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event, ending: (
-        table != "expire"
-        or not Row(
-            prefetch_pulls=prefetch_pulls, update=update, num_workers=num_workers, batch_size=batch_size,
-            sharding=sharding, event=event, ending=ending,
-        ).has_equal_examples
+    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event, ending, local_tables, table_update: (
+        table != "expire" or not _row(locals()).has_equal_examples
+    ),
+    # Rows that move alone show what a worker has begun, whatever becomes of it.
+    lambda table, local_tables, table_update, num_workers, event, ending, sharding, update: (
+        num_workers == 1 or not _row(locals()).has_lone_rows
+        or (event in ("none", "resume", "rescale") and ending != "early_stop" and sharding == "static"
+            and update == "sync")
+    ),
+    # Rows of rounds that come one after the other move by other differences, but for gradient descent.
+    lambda local_steps, outer_optimizer, table, local_tables, table_update, optimizer, num_workers, update: (
+        num_workers == 1 or optimizer == "sgd" or not _row(locals()).has_local_rows
+        or (update == "sync" and table_update == "none")
     ),
     # The step at which the input ends must be known.
     lambda ending, batch_size: ending != "epochs" or batch_size == "4",
@@ -292,6 +330,10 @@ RULES: tuple[Callable[..., bool], ...] = (
     ),
 )  # fmt: skip
 """What a legal row has.  Each rule's parameters are the factors that it is about."""
+
+
+def _row(levels: dict[str, Any]) -> Row:
+    return Row(**levels)
 
 
 def _is_local(local_steps: int, outer_optimizer: str) -> bool:

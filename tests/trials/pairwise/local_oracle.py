@@ -2,20 +2,24 @@
 
 A round has `local_steps` steps, and fewer before a multiple of --save_steps, before --max_steps, where the input ends,
 and where the shards end that a worker holds.  The slots of the optimizer are not compared: they are the workers' own,
-and no checkpoint has them.
+and no checkpoint has them.  Only those of a table's rows are common: a round begins with them, and what all workers add
+to them counts.  Here they are values as others, named `TABLE:SLOT`.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tests.support.clusters import local_rounds
-from tests.support.clusters.local_rounds import Batch, Descent, LocalRounds, Outer, Values
+from tests.support.clusters.local_rounds import Batch, Descent, LocalRounds, Made, Outer, Values, Worker
 from tests.trials.pairwise.factors import RATE, SAVE_STEPS, STEPS, Row
-from tests.trials.pairwise.oracle import Optimizer, Oracle, Push
+from tests.trials.pairwise.model import IDS
+from tests.trials.pairwise.oracle import TABLES, Optimizer, Oracle, Push, rows_used
 
 _SHARD = 2
 """Batches in a shard."""
@@ -24,16 +28,25 @@ _ALPHA = 0.9
 
 
 class LocalOracle(Oracle):
-    """The run of a row that has local steps; `slots` are those of the outer optimizer."""
+    """The run of a row that has local steps; `slots` are those of the outer optimizer, and of rows."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row)
         self._inputs = [_Input(self._pushes_of(worker), self.labels) for worker in range(row.num_workers)]
         self._outer = _outer_of(row)
+        values = dict(self.values)
+        if row.has_local_rows:
+            values |= {f"{table}:{name}": slot for table in TABLES for name, slot in self.slots[table].items()}
+        elif row.table != "none":  # its rows stay on the ps
+            self._tables = {name: values.pop(name) for name in TABLES}
+            self._table_slots = {name: self.slots[name] for name in TABLES}
+        self._used: set[int] = set()
+        self._own_uses, self._uses_of_workers = np.zeros(IDS, int), list[np.ndarray]()
         self._rounds = _Rounds(
-            self.values,
+            self,
+            values,
             self._inputs,
-            lambda: _Inner(row, lambda: self.values),
+            lambda: _Inner(row, lambda: (self.values, self._used)),
             self._outer,
             rate=lambda step: RATE,
             alpha=min(1.0, _ALPHA / row.num_workers),
@@ -52,10 +65,11 @@ class LocalOracle(Oracle):
 
     def next_skipped(self) -> int:
         """Returns the number of batches that the next round leaves out, if it leaves out all of them."""
-        before, step, skipped = (self.values, self.slots), self.step, self.skipped
-        self._make_round(step + SAVE_STEPS)
-        left_out = self.skipped - skipped if self.step == step else 0
-        (self.values, self.slots), self.step, self.skipped = before, step, skipped
+        names = ("values", "slots", "step", "skipped", "_uses", "_last_use", "_clock")
+        before = copy.deepcopy({name: getattr(self, name) for name in names})
+        self._make_round(self.step + SAVE_STEPS)
+        left_out = self.skipped - before["skipped"] if self.step == before["step"] else 0
+        vars(self).update(before)
         return left_out
 
     def start_again(self) -> None:
@@ -86,6 +100,8 @@ class LocalOracle(Oracle):
         row, rounds = self.row, self._rounds
         for one in self._inputs:
             one.taken.clear()
+        if row.has_local_rows:
+            self._forget_expired()
         if row.update == "sync":
             rounds.together([self._length(until)])
         elif row.is_stale:
@@ -112,19 +128,54 @@ class LocalOracle(Oracle):
 
     def _note(self) -> None:
         rounds = self._rounds
-        self.values, self.step, self.skipped = rounds.values, rounds.step, rounds.skipped
+        self.step, self.skipped = rounds.step, rounds.skipped
+        self.values = {name: value for name, value in rounds.values.items() if ":" not in name}
         self.slots = {name: _slots_of(self._outer, name, value) for name, value in self.values.items()}
+        if self.row.has_local_rows:
+            for table in TABLES:
+                self.slots[table] = {name: rounds.values[f"{table}:{name}"] for name in self._optimizer.slots}
+        elif self.row.table != "none":
+            self.values, self.slots = self.values | self._tables, self.slots | self._table_slots
+
+    def begin_round(self) -> None:
+        """A worker begins a round."""
+        self._own_uses = np.zeros(IDS, int)
+        self._uses_of_workers.append(self._own_uses)
+
+    def end_round(self, steps: int) -> None:
+        """The ps have applied a round of some steps."""
+        uses, self._uses_of_workers = np.sum(self._uses_of_workers, 0), []
+        if self.row.has_local_rows and steps:
+            self._clock += steps
+            self._uses += np.minimum(uses, steps)  # what several workers have used is not counted more often
+            self._last_use[uses > 0] = self._clock
 
     def _pushes_of(self, worker: int) -> Iterator[Push]:
         """Yields the batches of a worker."""
         return (push for [push] in self._pushes()) if self.row.sharding == "dynamic" else self._share(worker)
 
     def _gradients_at(self, batch: Batch, values: Values) -> Values:
+        numbers, row = batch.features.tolist(), self.row
         self.values = values
-        numbers = batch.features.tolist()
-        return self._gradients(numbers, {int(self.ids[number]): 0 for number in numbers})[0]
+        if row.table != "none" and not row.has_local_rows:
+            self.values, self.slots = values | self._tables, self._table_slots
+            self._forget_expired()
+        gradients, self._used = self._gradients(numbers, self._rows_of([numbers]))
+        is_used = all(np.isfinite(gradient).all() for gradient in gradients.values())
+        if is_used and row.has_local_rows:
+            self._own_uses[list({int(self.ids[number]) for number in numbers})] += 1
+        elif row.table != "none" and not row.has_local_rows:
+            of_rows = {name: gradients.pop(name) for name in TABLES}
+            if is_used:
+                self._apply_alone(numbers, of_rows, self._used)
+        return gradients
+
+    def _uses_before(self, number: int) -> int:
+        return int(self._uses[number] + self._own_uses[number])
 
     def _pulled(self, name: str) -> np.ndarray:
+        if name in TABLES and not self.row.has_local_rows:
+            return super()._pulled(name)
         return self.values[name]  # a worker's own values, which have not travelled
 
 
@@ -204,26 +255,57 @@ class _Inner:
 
     Args:
       row: names it.
-      values: returns those at which the gradients are.
+      present: returns the values at which the gradients are, and the rows that the batch has used.
     """
 
-    def __init__(self, row: Row, values: Callable[[], Values]) -> None:
-        self._optimizer, self._values = Optimizer(row.optimizer, row.accumulator or 0.0), values
+    def __init__(self, row: Row, present: Callable[[], tuple[Values, set[int]]]) -> None:
+        self._optimizer, self._present = Optimizer(row.optimizer, row.accumulator or 0.0), present
         self._slots: dict[str, dict[str, np.ndarray]] = {}
 
     def moves(self, gradients: Values, rate: float) -> Values:
         """What a step subtracts from the values."""
-        moved, now = {}, self._values()
+        moved, (now, used) = {}, self._present()
         self._optimizer.begin()
         for name, gradient in gradients.items():
-            slots = self._slots.setdefault(name, self._optimizer.make_slots(now[name]))
-            new = now[name].copy()
-            self._optimizer.apply(new, slots, range(len(new)), gradient)
+            if name in TABLES:
+                slots = {slot: now[f"{name}:{slot}"].copy() for slot in self._optimizer.slots}
+            else:
+                slots = self._slots.setdefault(name, self._optimizer.make_slots(now[name]))
+            new, rows = now[name].copy(), rows_used(name, used, len(now[name]))
+            self._optimizer.apply(new, slots, rows, gradient[rows])
             moved[name] = now[name] - new
+            if name in TABLES:
+                moved |= {f"{name}:{slot}": now[f"{name}:{slot}"] - value for slot, value in slots.items()}
         return moved
 
 
 class _Rounds(LocalRounds):
+    def __init__(self, oracle: LocalOracle, *args: Any, **kwargs: Any) -> None:
+        self._oracle = oracle
+        super().__init__(*args, **kwargs)
+
+    def _steps(self, worker: Worker, length: int) -> Made:
+        self._oracle.begin_round()
+        return super()._steps(worker, length)
+
+    def _exchange(self, workers: Sequence[Worker], weights: Sequence[float], examples: int, steps: int) -> None:
+        """Rows move by the mean of the differences, or each by its part, and their slots by the sum."""
+        row, before, step = self._oracle.row, self.values, self.step
+        parts = [1.0 / row.num_workers] * len(workers)
+        parts = weights if row.update == "sync" and not row.has_lone_rows else parts
+        moved = {
+            name: sum((one.now[name] - one.start[name]) * (1.0 if ":" in name else part) for one, part in pairs)
+            for pairs in [[*zip(workers, parts, strict=True)]]
+            for name in before
+            if name in TABLES or ":" in name
+        }
+        super()._exchange(workers, weights, examples, steps)
+        if moved:
+            self.values = {**self.values, **{name: before[name] + one for name, one in moved.items()}}
+            for worker in workers:
+                worker.take(self.values, self.step)
+        self._oracle.end_round(self.step - step)
+
     def join(self, index: int, length: int) -> None:
         """A round of which nothing is used; the worker keeps its slots, and under `elastic` its values."""
         worker = self.workers[index]

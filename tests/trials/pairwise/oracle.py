@@ -39,7 +39,9 @@ from tests.trials.pairwise.model import (
 )
 
 DEFAULT = IDS
-"""The number of the row of unknown ids, after those of all ids; it is a variable of its own."""
+"""The number of the row of unknown ids, after those of all ids; it is a table of its own."""
+
+TABLES = ("emb", "emb/default")
 
 Push = Sequence[int]
 """The examples of one worker's part of an update."""
@@ -140,15 +142,17 @@ class Oracle:
             rows = GIVEN_ROWS if row.table == "rows" else np.full((IDS, DIMENSION), ROW)
             self.values |= {"emb": rows.astype(np.float64), "emb/default": np.full((1, DIMENSION), ROW)}
         self._optimizer = Optimizer(row.optimizer, row.accumulator or 0.0)
+        self._row_optimizer = Optimizer(row.optimizer, row.accumulator or 0.0) if row.has_lone_rows else self._optimizer
         # With top_k all momentum of dense variables is on the worker, which forgets that of each value that it sends.
         is_forgetful = row.codecs[1].startswith("top_k") and row.optimizer == "momentum"
         self._dense_optimizer = Optimizer("sgd") if is_forgetful else self._optimizer
         self.slots = {name: self._optimizer_of(name).make_slots(value) for name, value in self.values.items()}
         self._uses, self._last_use = np.zeros(IDS, int), np.zeros(IDS, int)
+        self._clock = 0  # the updates of the table
         self._updates = self._pushes()
 
     def _optimizer_of(self, name: str) -> Optimizer:
-        return self._optimizer if name.startswith("emb") else self._dense_optimizer
+        return self._row_optimizer if name in TABLES else self._dense_optimizer
 
     def run(self, until: int) -> int:
         """Makes updates up to a global step; returns the global step, which is less if the input has ended."""
@@ -185,7 +189,7 @@ class Oracle:
         return self._uses[number] >= needed and not self._is_expired(number)
 
     def _is_expired(self, number: int) -> bool:
-        return self.row.table == "expire" and self.step - self._last_use[number] >= EXPIRE_STEPS
+        return self.row.table == "expire" and self._clock - self._last_use[number] >= EXPIRE_STEPS
 
     def _pushes(self) -> Iterator[list[Push]]:
         """Yields the parts of each update, in the order of the workers."""
@@ -219,33 +223,58 @@ class Oracle:
         self.skipped += len(pushes) - len(finite)
         if not finite:
             return
-        for number in range(IDS):
-            if self._is_expired(number):
-                self._forget(number)
+        self._forget_expired()
         table_rows = self._rows_of(finite)
         total = sum(len(push) for push in finite)
         sums: Gradients = {}
         used: set[int] = set()
+        alone: list[tuple[Push, Gradients, set[int]]] = []
         for push in finite:
             gradients, rows = self._gradients(push, table_rows)
             used |= rows
+            if self.row.has_lone_rows:
+                alone.append((push, {name: gradients.pop(name) for name in TABLES}, rows))
             for name, gradient in gradients.items():
                 sums[name] = sums.get(name, 0) + gradient * (len(push) / total)
         for optimizer in {id(one): one for one in (self._optimizer, self._dense_optimizer)}.values():
             optimizer.begin()
         for name, gradient in sums.items():
-            rows = _rows_used(name, used, len(gradient))
+            rows = rows_used(name, used, len(gradient))
             self._optimizer_of(name).apply(self.values[name], self.slots[name], rows, gradient[rows])
         self.step += 1
-        for number in {int(self.ids[example]) for push in finite for example in push}:
+        for one in alone:
+            self._apply_alone(*one)
+        if not alone:
+            self._count({int(self.ids[example]) for push in finite for example in push})
+
+    def _apply_alone(self, push: Push, gradients: Gradients, used: Collection[int]) -> None:
+        """Updates rows of the table when a worker brings them."""
+        self._row_optimizer.begin()
+        for name, gradient in gradients.items():
+            rows = rows_used(name, used, len(gradient))
+            self._row_optimizer.apply(self.values[name], self.slots[name], rows, gradient[rows])
+        self._count({int(self.ids[example]) for example in push})
+
+    def _count(self, numbers: Collection[int]) -> None:
+        """Counts the ids that an update of the table uses."""
+        self._clock += 1
+        for number in numbers:
             self._uses[number] += 1
-            self._last_use[number] = self.step
+            self._last_use[number] = self._clock
 
     def _rows_of(self, pushes: Sequence[Push]) -> dict[int, int]:
         """Returns id to the row that this update reads and changes: a new id that it admits has its own row."""
         needed = ADMIT_AFTER if self.row.table == "admit" else 1
         numbers = {int(self.ids[example]) for push in pushes for example in push}
-        return {number: number if self._uses[number] + 1 >= needed else DEFAULT for number in numbers}
+        return {number: number if self._uses_before(number) + 1 >= needed else DEFAULT for number in numbers}
+
+    def _uses_before(self, number: int) -> int:
+        return int(self._uses[number])
+
+    def _forget_expired(self) -> None:
+        for number in range(IDS):
+            if self._is_expired(number):
+                self._forget(number)
 
     def _forget(self, number: int) -> None:
         self._uses[number] = 0
@@ -261,7 +290,7 @@ class Oracle:
         gradients = self._derived(x, rows, labels)
         used = set(rows.tolist())
         for name, gradient in gradients.items():
-            changed = _rows_used(name, used, len(gradient))
+            changed = rows_used(name, used, len(gradient))
             gradient[changed] += self.row.l2 * self._pulled(name)[changed]
         return self._clipped(gradients), used
 
@@ -271,7 +300,7 @@ class Oracle:
         x, w = _rounded(x, dtype), {name: _rounded(self._pulled(name), dtype) for name in self.values}
         hidden = x @ w["w1"] + w["b1"]
         looked_up = np.concatenate([w["emb"], w["emb/default"]])[rows] if "emb" in w else np.zeros(0)
-        if self.row.is_stale:
+        if self.row.is_linear:
             of_out = LOSS * labels / len(labels)
             of_hidden = of_out[:, np.newaxis] * FACTORS_OF_HIDDEN
             of_w2 = np.full_like(w["w2"], of_out.sum())
@@ -286,12 +315,12 @@ class Oracle:
             "count": np.full_like(w["count"], COUNTED),
         }  # fmt: skip
         if "emb" in w:
-            of_rows = of_out[:, np.newaxis] * (FACTORS_OF_ROWS if self.row.is_stale else w["we"][:, 0])
+            of_rows = of_out[:, np.newaxis] * (FACTORS_OF_ROWS if self.row.is_linear else w["we"][:, 0])
             table = np.zeros((IDS + 1, DIMENSION))
             np.add.at(table, rows, of_rows)
             found |= {"emb": table[:DEFAULT], "emb/default": table[DEFAULT:]}
             found["we"] = (
-                np.full_like(w["we"], of_out.sum()) if self.row.is_stale else looked_up.T @ of_out[:, np.newaxis]
+                np.full_like(w["we"], of_out.sum()) if self.row.is_linear else looked_up.T @ of_out[:, np.newaxis]
             )
         return found
 
@@ -321,7 +350,7 @@ def _rounded(value: np.ndarray, dtype: str) -> np.ndarray:
     return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
 
 
-def _rows_used(name: str, used: Collection[int], count: int) -> list[int]:
+def rows_used(name: str, used: Collection[int], count: int) -> list[int]:
     """Returns the rows of a variable that an update changes."""
     if name == "emb":
         return sorted(number for number in used if number != DEFAULT)

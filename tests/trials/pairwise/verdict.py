@@ -17,7 +17,7 @@ from tests.trials.pairwise.factors import EXPIRE_STEPS, RESUME_STEP, STEPS, Row
 from tests.trials.pairwise.job import Run
 from tests.trials.pairwise.local_oracle import oracle_of
 from tests.trials.pairwise.model import IDS
-from tests.trials.pairwise.oracle import Oracle
+from tests.trials.pairwise.oracle import TABLES, Oracle
 
 Values = Mapping[str, np.ndarray]
 
@@ -76,7 +76,8 @@ def faults(row: Row, run: Run, values: Values) -> list[str]:
 
 def _slots(oracle: Oracle, name: str) -> Mapping[str, str]:
     row = oracle.row
-    keys = OUTER_KEYS[row.update] if row.has_local_steps else SLOT_KEYS[row.optimizer]
+    is_outer = row.has_local_steps and name not in TABLES
+    keys = OUTER_KEYS[row.update] if is_outer else SLOT_KEYS[row.optimizer]
     return {slot: keys[slot] for slot in oracle.slots[name]}
 
 

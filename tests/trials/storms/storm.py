@@ -22,10 +22,11 @@ from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 
-VERSION = 6
+VERSION = 7
 """Of the generator: what a seed means.  Only storms of one version count together.
 
-6 is 5 with local steps, which a seed adds to a storm that may have them; all else is what it was.
+6 is 5 with local steps, which a seed adds to a storm that may have them; all else is what it was.  7 is 6 with flags of
+rows, which a seed adds to a storm with tables.
 """
 
 STEPS = {"async": 200, "bounded": 100, "sync": 100}
@@ -127,7 +128,11 @@ class Storm:
         if layout == "ps on workers":  # `excess.py` knows two ps
             num_ps = num_workers = 2 if update == "async" else num_workers
         options = {"steps_per_run": "1"} if racks else _options(chance, update, dynamic, tables)
-        options |= _local_options(random.Random(f"local {seed}"), update, dynamic, tables, racks, options)
+        rows = _row_options(random.Random(f"rows {seed}"), update) if tables else {}
+        options |= _local_options(random.Random(f"local {seed}"), update, dynamic, tables, racks, options, rows)
+        options |= {name: value for name, value in rows.items() if name == "table_update"}
+        if "local_tables" in options:  # the rows of a local step are not encoded
+            options.pop("push_codec", None)
         tasks = [f"ps:{i}" for i in range(num_ps) if layout != "ps on workers"]
         tasks += [f"worker:{i}" for i in range(num_workers)]
         pause = (STEPS[update] // 12, STEPS[update] // 4)
@@ -158,6 +163,17 @@ class Storm:
     def round_steps(self) -> int:
         """Returns the most steps of a push."""
         return int(self.options.get("local_steps", 1))
+
+    @property
+    def row_rate(self) -> float:
+        """Returns the part of a difference by which the rows of a table move."""
+        is_own = self.options.get("outer_optimizer") == "nesterov" and "local_tables" not in self.options
+        return 1 / self.num_workers if is_own and (self.update != "sync" or "table_update" in self.options) else 1.0
+
+    @property
+    def has_lone_rows(self) -> bool:
+        """Returns whether rows are updated when a worker brings them, whatever becomes of its round."""
+        return bool(self.options.keys() & {"table_update", "local_tables"})
 
     @property
     def outer_arguments(self) -> dict[str, float]:
@@ -211,6 +227,7 @@ class Storm:
         found += ["cluster_file"] if self.moves else []
         found += [name for name in self.options if name != "steps_per_run"]
         found += ["local"] if self.is_local else []
+        found += ["local tables"] if self.is_local and self.tables else []
         outer = self.options.get("outer_optimizer")
         found += [f"outer_optimizer={outer}"] if outer else []
         found += ["push_codec=auto"] if self.options.get("push_codec") == "auto" else []
@@ -253,7 +270,13 @@ _LOCAL = {"local_steps": ("1", "3", "8"), "outer_optimizer": ("none", "sgd", "ne
 
 
 def _local_options(
-    chance: random.Random, update: str, dynamic: bool, tables: bool, racks: bool, others: dict[str, str]
+    chance: random.Random,
+    update: str,
+    dynamic: bool,
+    tables: bool,
+    racks: bool,
+    others: dict[str, str],
+    rows: dict[str, str],
 ) -> dict[str, str]:
     """Returns the flags of local steps, and another push codec where the model needs it; {} without local steps."""
     drawn = {name: chance.choice(values) for name, values in _LOCAL.items()}
@@ -263,14 +286,21 @@ def _local_options(
         return {}
     given: dict[str, Any] = {"update": update, "sharding": "dynamic" if dynamic else "static", **others, **options}
     try:
-        job = Job(**given, rack="a" if racks else "")
-        if tables:
+        job = Job(**given, rack="a" if racks else "", local_tables="local_tables" not in rows)
+        if tables and "local_tables" not in rows:
             refuse(job, tables=["hot"])
     except ConfigError:
         return {}
     # A round has a use of an example beside several updates, which int8 does not have both; auto ends there.
     is_narrow = dynamic and others.get("push_codec") in ("int8", "auto")
-    return options | ({"push_codec": "bfloat16"} if is_narrow else {})
+    options |= {"push_codec": "bfloat16"} if is_narrow else {}
+    return options | {name: value for name, value in rows.items() if name == "local_tables"}
+
+
+def _row_options(chance: random.Random, update: str) -> dict[str, str]:
+    """Returns the flags of rows; `local_tables` is for storms with local steps."""
+    options = {"table_update": "async"} if update == "sync" and chance.random() < 0.5 else {}
+    return options | ({"local_tables": "false"} if chance.random() < 0.4 else {})
 
 
 def _for_good(chance: random.Random, tasks: list[str], pause: tuple[int, int]) -> tuple[Blow, ...]:

@@ -13,7 +13,8 @@ made.  With one ps, and under `sync`, this is exactly the number of steps.  With
 With local steps the outer optimizer adds each difference, or under `sync` their mean (`Storm.outer_arguments`).  So
 they count updates too, as many for a push as the round had steps.
 
-A row of a table has got the updates of its ps, neither more nor less.  What a codec leaves out comes later or at the
+A row of a table has got the updates of its ps, neither more nor less; where rows do not wait for rounds, those of each
+worker, also of rounds that were abandoned (`Promise.lone`).  What a codec leaves out comes later or at the
 end; with `top_k` a worker that dies takes it with it (`Promise.slack`).
 """
 
@@ -62,6 +63,9 @@ class Promise:
       slack: how far an element may be from the number of updates, where a lossy codec sends some elements later.
       uses: whether uses of examples are counted.
       averages: whether values are elastic averages: they follow the workers, and are never ahead of all steps.
+      row_rate: the part by which an update moves rows.
+      lone: where rows do not wait for rounds, by how many workers an update may have moved them, and by how many
+        further steps abandoned rounds have moved them at most.
     """
 
     steps: int
@@ -70,6 +74,8 @@ class Promise:
     slack: float = 0.0
     uses: bool = False
     averages: bool = False
+    row_rate: float = 1.0
+    lone: tuple[int, int] | None = None
 
     @property
     def on_ps_0(self) -> tuple[int, int]:
@@ -122,7 +128,7 @@ def faults(values: Values, plan: Plan, promise: Promise) -> list[str]:
     if "hot" in values:
         found += _faults_of_tables(values, plan, promise, made)
     if promise.uses:
-        found += _faults_of_uses(values, plan)
+        found += _faults_of_uses(values, plan, promise)
     return found
 
 
@@ -140,21 +146,31 @@ def _faults_of_tables(values: Values, plan: Plan, promise: Promise, made: Mappin
         least, most = (promise.steps, promise.steps) if ps == 0 else promise.updates
         if ps in made and not promise.slack:  # exactly what the other variables of this ps have got
             least = most = made[ps]
+        if promise.lone is not None:
+            times, abandoned = promise.lone
+            most = promise.updates[1] * times + abandoned
+            if np.ptp(part) > NEAR:
+                found.append(f"{name} on ps {ps}: an update is made whole, but it is {part.tolist()}")
+        least, most = least * promise.row_rate, most * promise.row_rate
         if part.min() < least - NEAR or part.max() > most + NEAR:
             found.append(f"{name} on ps {ps}: {part.tolist()}, not {least:g} to {most:g}")
-        if counts is not None and np.abs(part - counts[:, np.newaxis]).max() > NEAR:
+        if counts is not None and np.abs(part - counts[:, np.newaxis] * promise.row_rate).max() > NEAR:
             found.append(f"{name} on ps {ps}: {part.tolist()}, but its rows were used {counts.tolist()} times")
     return found
 
 
-def _faults_of_uses(values: Values, plan: Plan) -> list[str]:
+def _faults_of_uses(values: Values, plan: Plan, promise: Promise) -> list[str]:
     found = []
     for name in ("uses", "first_uses", "second_uses"):
         for ps, part in plan.parts(values, name) if name in values else []:
-            wrong = np.flatnonzero(np.abs(part.ravel() - EPOCHS) > NEAR)
+            times = EPOCHS * (promise.row_rate if name == "uses" else 1.0)
+            over = part.ravel() - times
+            # A row that does not wait for rounds knows also those that were abandoned, and made again elsewhere.
+            is_more = name == "uses" and promise.lone is not None
+            wrong = np.flatnonzero((over < -NEAR) | ((over > NEAR) & (not is_more)))
             if len(wrong):
                 told = dict(zip(wrong[:20].tolist(), part.ravel()[wrong][:20].tolist(), strict=True))
-                found.append(f"{name} on ps {ps}: {len(wrong)} examples not used {EPOCHS} times: {told}")
+                found.append(f"{name} on ps {ps}: {len(wrong)} examples not used {times:g} times: {told}")
     return found
 
 

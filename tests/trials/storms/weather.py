@@ -5,6 +5,7 @@ weather(Storm.of(seed=7), processes, logs=pathlib.Path("/tmp/storm-7"))
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
 import signal
@@ -136,6 +137,17 @@ class Run:
 
     def promise(self, step: int) -> Promise:
         """What the values must be, by what was struck and what the chiefs have said."""
+        storm = self.storm
+        workers = storm.num_workers + storm.joiners
+        found = dataclasses.replace(self._promise(step), row_rate=storm.row_rate)
+        if not storm.has_lone_rows:
+            return found
+        # Each blow, and the end, may find a round of each worker of which the ps have the rows alone.
+        abandoned = (len(storm.blows) + 1) * workers * storm.round_steps
+        times = workers if storm.update == "sync" else 1
+        return dataclasses.replace(found, lone=(times, abandoned))
+
+    def _promise(self, step: int) -> Promise:
         storm = self.storm
         workers = storm.num_workers + storm.joiners
         struck = [blow for blow in storm.blows if blow.strikes]
