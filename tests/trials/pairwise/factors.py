@@ -286,7 +286,8 @@ RULES: tuple[Callable[..., bool], ...] = (
         table != "admit" or not _row(locals()).is_linear
     ),
     # Ids come and go only with different examples.
-    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event, ending, local_tables, table_update: (
+    lambda table, prefetch_pulls, update, num_workers, batch_size, sharding, event, ending, local_tables,
+        table_update: (
         table != "expire" or not _row(locals()).has_equal_examples
     ),
     # Rows that move alone show what a worker has begun, whatever becomes of it.
