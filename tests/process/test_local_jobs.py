@@ -53,8 +53,12 @@ def test_workers_that_end_their_rounds_by_time_make_all_steps(processes: Process
         (["--local_steps=4", "--outer_optimizer=adam"], "use one of sgd, nesterov, elastic"),
         (["--local_steps=4", "--outer_optimizer_arg=momentum=0.5"], "momentum (from the command line) is not an"),
         (
-            ["--local_steps=4", "--model=ps_train.models.criteo:WideAndDeep"],
-            "local_steps=4 (from the command line) is not possible with tables",
+            ["--local_steps=4", "--outer_optimizer=elastic", "--model=ps_train.models.criteo:WideAndDeep"],
+            "outer_optimizer=elastic (from the command line) is not possible with tables (",
+        ),
+        (
+            ["--local_steps=4", "--model=ps_train.models.dcn:Dcn"],
+            "local steps are not possible with LazyAdam for table fields: ",
         ),
     ],
 )

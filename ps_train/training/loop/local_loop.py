@@ -94,7 +94,7 @@ class RoundScheduler(BurstScheduler):
 class LocalLoop(TrainingLoop):
     """The loop that runs one replica's rounds; see `TrainingLoop`."""
 
-    _must_pull = False
+    _must_pull = _is_unmoved = False
 
     def paused(self) -> None:
         """Begins the next round with values that are pulled again: others may have changed them meanwhile."""
@@ -120,16 +120,18 @@ class LocalLoop(TrainingLoop):
                 break
             length = planned - left
             is_due = size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
-            with_hooks = is_due and begun + planned >= size.steps
+            # What a round waits for may be a hook's work.
+            with_hooks = self._is_unmoved or (is_due and begun + planned >= size.steps)
             before = self.global_step
             made = self._end_round(run_with_hooks if with_hooks else run, length)
             self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
             # In lockstep a round moves the global step by that of the replica with the most steps.
             begun = self.global_step - first if self._step.lockstep else begun + length
+            self._is_unmoved = self._step.lockstep and self.global_step == before
             if made < length:
                 return True
-            if self._step.lockstep and self.global_step == before:
+            if self._is_unmoved:
                 break  # nothing of the round was used, as when a replica announces itself: its batches come again
         return False
 
