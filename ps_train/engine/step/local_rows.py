@@ -191,7 +191,9 @@ class _TableRows:
 
 def slot_of_any_length(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
     """Makes an optimizer's variable, as the getter of a variable scope; those of rows are empty until a pull."""
-    shape = tf.TensorShape(kwargs.get("shape"))
+    shape, initial = tf.TensorShape(kwargs.get("shape")), kwargs.get("initializer")
+    if isinstance(initial, tf.Tensor):  # slots of zeros are given as such where their number is not known
+        shape = initial.shape
     if not shape.rank or shape[0] is not None:
         return getter(name, *args, **kwargs)
     return growing_variable(name, kwargs.get("dtype") or tf.float32, shape[1:].as_list())
