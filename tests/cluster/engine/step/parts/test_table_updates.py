@@ -54,7 +54,7 @@ def assert_tables(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -
         np.testing.assert_allclose(found[name], wanted[name], atol=3e-6, rtol=3e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "momentum", "lazy_adam"])
+@pytest.mark.parametrize("optimizer", ["momentum", long("adagrad"), long("lazy_adam")])
 @pytest.mark.parametrize("fields", [{}, {"local_steps": 4, "local_tables": False}], ids=["steps", "local"])
 def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: dict[str, Any]) -> None:
     cluster = cluster_of(2, 1, optimizer=optimizer, table_update="async", **fields)
@@ -104,8 +104,8 @@ def test_each_workers_rows_are_updates_of_their_own() -> None:
     assert_tables(cluster.values(), tables)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("run", [1, 4])
+@pytest.mark.parametrize("workers", [2, long(1)])
+@pytest.mark.parametrize("run", [4, long(1)])
 def test_dense_values_are_those_of_synchronous_updates(workers: int, run: int) -> None:
     found = []
     for fields in ({}, {"table_update": "async"}):
