@@ -11,13 +11,14 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
+from tests.cluster.test_tables import RATE, assert_tables, by_hand, rules_of
 from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
 from tests.support.machine.processes import eventually
 from tests.support.models.small import Linear
-from tests.support.models.tables import COMBINERS, DIMENSION, ROWS, AddedBags, Bags, NumpyRule, gradients_of_bags
+from tests.support.models.tables import COMBINERS, AddedBags, Bags, gradients_of_bags
 
-RATE, BATCH = 0.05, 12
+BATCH, TOLERANCE = 12, 3e-6
 
 
 class StillRows(Bags):
@@ -40,20 +41,6 @@ def cluster_of(num_ps: int, workers: int, model: Bags | None = None, **fields: A
     return cluster
 
 
-def by_hand(initial: dict[str, np.ndarray], steps: int, optimizer: str) -> dict[str, np.ndarray]:
-    tables = {name: initial[name].astype(np.float64) for name in COMBINERS}
-    rules = {name: NumpyRule(optimizer, RATE, (ROWS, DIMENSION)) for name in COMBINERS}
-    for ids, labels in batches_of(Bags(), BATCH, steps):
-        for name, (rows, gradient) in gradients_of_bags(tables, ids, labels).items():
-            rules[name].apply(tables[name], rows, gradient)
-    return tables
-
-
-def assert_tables(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
-    for name in COMBINERS:
-        np.testing.assert_allclose(found[name], wanted[name], atol=3e-6, rtol=3e-6, err_msg=name)
-
-
 @pytest.mark.parametrize("optimizer", ["momentum", long("adagrad"), long("lazy_adam")])
 @pytest.mark.parametrize("fields", [{}, {"local_steps": 4, "local_tables": False}], ids=["steps", "local"])
 def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: dict[str, Any]) -> None:
@@ -64,7 +51,7 @@ def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: d
     else:
         cluster.train(4)
         cluster.train(4, run=4)
-    assert_tables(cluster.values(), by_hand(initial, 8, optimizer))
+    assert_tables(cluster.values(), by_hand(initial, 8, rules_of(optimizer)), TOLERANCE)
     assert cluster.global_step() == 8
 
 
@@ -101,7 +88,7 @@ def test_each_workers_rows_are_updates_of_their_own() -> None:
     for half in (slice(0, None, 2), slice(1, None, 2)):
         for name, (rows, gradient) in gradients_of_bags(initial, ids[half], labels[half], added=True).items():
             tables[name][rows] -= RATE * gradient
-    assert_tables(cluster.values(), tables)
+    assert_tables(cluster.values(), tables, TOLERANCE)
 
 
 @pytest.mark.parametrize("workers", [2, long(1)])
