@@ -150,8 +150,7 @@ class LocalSteps(StepPart):
                 self._pushed_rows = self._exchange.push(
                     {name: found.gradients[name] for name in found.rows}, {TOUCHED: found.used}
                 )
-            dense = {name: one for name, one in found.gradients.items() if name in self._now or name in self._tables}
-            self._local = self._local_step(inputs, dataclasses.replace(found, gradients=dense))
+            self._local = self._local_step(inputs, found)
             self._kept_pull += self._pulled_rate()
             if self._is_elastic:
                 self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
@@ -227,18 +226,21 @@ class LocalSteps(StepPart):
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
         job = self._spec.job
-        gradients: dict[str, Any] = dict(found.gradients)
+        sent = [] if self._tables else [*found.rows]  # rows that travel in this step
+        gradients: dict[str, Any] = {name: one for name, one in found.gradients.items() if name not in sent}
         judged: list[tf.Tensor] = []
         if job.on_nan == "stop":
             # A gradient that is not finite makes values and the next loss so; the push judges them at the end.
-            judged = stop_if_not_finite(found.judged, [found.judged])
+            judged = stop_if_not_finite(found.judged, [found.judged, *(found.gradients[name] for name in sent)])
         left_out = [*found.skipped]
         if job.on_nan == "skip":
-            left_out.append(~are_finite([found.judged, *gradients.values()]))
+            left_out.append(~are_finite([found.judged, *found.gradients.values()]))
         is_there = found.examples > 0
         is_left_out = tf.reduce_any(tf.stack(left_out)) if left_out else tf.constant(False)
         is_used = is_there & ~is_left_out
-        self._used_examples, self._step = tf.where(is_used, found.examples, tf.zeros_like(found.examples)), inputs.step
+        with tf.control_dependencies(judged):  # rows are sent with it
+            self._used_examples = tf.where(is_used, found.examples, tf.zeros_like(found.examples))
+        self._step = inputs.step
         may_be_empty = bool(left_out) or job.epochs > 0 or job.is_dynamic or self._spec.model.ends_itself
         used = found.used if self._tables else {}
         masked = {mask_name(name): mask for name, mask in {**found.masks, **used}.items()}

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train import Arrays
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
+from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from tests.cluster.test_tables import RATE, assert_tables, by_hand, rules_of
 from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
@@ -60,10 +63,40 @@ def test_rows_of_pushes_that_are_encoded_move(codec: str) -> None:
     cluster = cluster_of(2, 1, optimizer="adagrad", table_update="async", push_codec=codec)
     initial = cluster.values()
     cluster.train(8)
-    found, wanted = cluster.values(), by_hand(initial, 8, "adagrad")
+    found, wanted = cluster.values(), by_hand(initial, 8, rules_of("adagrad"))
     for name in COMBINERS:
         moved = np.abs(wanted[name] - initial[name]).max()
         np.testing.assert_allclose(found[name], wanted[name], atol=0.1 * moved, err_msg=name)
+
+
+class BadBags(Bags):
+    """One example of the second batch has a finite loss, of which the gradient is not a number."""
+
+    def data(self, split: str, data_dir: str) -> Arrays:
+        data = super().data(split, data_dir)
+        labels = data.labels.copy()
+        labels[BATCH + 1] = np.nan
+        return Arrays(data.features, labels)
+
+    def loss(self, outputs: Any, labels: Any) -> Any:
+        is_bad = tf.math.is_nan(labels)
+        rooted = tf.sqrt(tf.where(is_bad, outputs * 0.0, tf.ones_like(outputs)))
+        return tf.reduce_mean(tf.square(outputs - tf.where(is_bad, 0.0, labels)) + rooted)
+
+
+@pytest.mark.parametrize("on_nan", ["stop", "skip"])
+def test_rows_that_travel_in_local_steps_get_no_gradient_that_is_not_finite(on_nan: str) -> None:
+    fields = {"update": "async", "local_steps": 4, "local_tables": False, "optimizer": "adagrad", "on_nan": on_nan}
+    cluster = cluster_of(2, 1, BadBags(), **fields)
+    initial = cluster.values()
+    if on_nan == "stop":
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
+            cluster.rounds([4])
+    else:
+        cluster.rounds([4])
+        assert cluster.global_step() == 3
+    found = cluster.values()
+    assert all(np.isfinite(found[name]).all() and np.any(found[name] != initial[name]) for name in COMBINERS)
 
 
 def test_rows_move_while_the_round_waits_for_another_worker() -> None:
