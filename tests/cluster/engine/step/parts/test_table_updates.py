@@ -60,10 +60,10 @@ def test_rows_of_one_worker_are_those_of_plain_updates(optimizer: str, fields: d
 
 @pytest.mark.parametrize("codec", ["bfloat16", long("int8"), long("top_k:0.5")])
 def test_rows_of_pushes_that_are_encoded_move(codec: str) -> None:
-    cluster = cluster_of(2, 1, optimizer="adagrad", table_update="async", push_codec=codec)
+    cluster = cluster_of(2, 1, optimizer="sgd", table_update="async", push_codec=codec)
     initial = cluster.values()
     cluster.train(8)
-    found, wanted = cluster.values(), by_hand(initial, 8, rules_of("adagrad"))
+    found, wanted = cluster.values(), by_hand(initial, 8, rules_of("sgd"))
     for name in COMBINERS:
         moved = np.abs(wanted[name] - initial[name]).max()
         np.testing.assert_allclose(found[name], wanted[name], atol=0.1 * moved, err_msg=name)
