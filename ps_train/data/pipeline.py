@@ -108,6 +108,7 @@ class Batches:
       cardinality: int64 scalar, the number of batches or `split.UNKNOWN` or `split.INFINITE`; None: known to be finite.
       name: name of the data in errors.
       start: the number of the first batch, where the input can begin with any; else None.
+      is_apart: whether no tensor that others use is one of `get_next_op`; see `apart`.
     """
 
     features: Any
@@ -123,11 +124,20 @@ class Batches:
     cardinality: tf.Tensor | None = None
     name: str = "data()"
     start: tf.Tensor | None = None
+    is_apart: bool = False
+
+    def apart(self) -> Batches:
+        """Returns the same batches with tensors of their own, which may later come from elsewhere than the input."""
+        own = {"features": self.features, "labels": self.labels, "examples": self.examples}
+        own |= {} if self.progress is None else {"progress": self.progress}
+        copies = tf.nest.map_structure(tf.identity, own, expand_composites=True)
+        return dataclasses.replace(self, **copies, is_apart=True)
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:
         """Returns the following batch in the same step, read from the input after the tensors `after`."""
         with tf.control_dependencies(after):
-            return _get_next(self._iterator, self._array_feeds, self._seed, self.ended)
+            found = _get_next(self._iterator, self._array_feeds, self._seed, self.ended)
+        return found.apart() if self.is_apart else found
 
     def initializer_for(self, dataset: tf.data.Dataset) -> tf.Operation:
         """Returns an operation that starts the input with another dataset of such elements."""

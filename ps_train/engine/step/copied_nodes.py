@@ -62,6 +62,12 @@ class Template:
         """The functions that the operations call; found when a copy is made, since it takes a second for 10,000."""
         return FunctionLibrary.of(self.inside)
 
+    def freeze(self) -> None:
+        """Takes the nodes as they are now: what is changed in the graph later changes no copy."""
+        if not self._inputs:
+            self._nodes.node.extend(self._node(op) for op in self.inside)
+            self._inputs = {_full_name(name) for node in self._nodes.node for name in node.input}
+
     def import_copy(
         self,
         name: str,
@@ -79,9 +85,7 @@ class Template:
           replaced: name of a tensor of the nodes to the tensor that the copy uses in its place.
           targets: the operations whose copies are returned, if not those of the template.
         """
-        if not self._inputs:
-            self._nodes.node.extend(self._node(op) for op in self.inside)
-            self._inputs = {_full_name(name) for node in self._nodes.node for name in node.input}
+        self.freeze()
         nodes = v1.GraphDef()
         nodes.CopyFrom(self._nodes)
         for node in nodes.node:

@@ -1,12 +1,13 @@
 """The batches of a round, which a worker reads before it pulls the rows that they need.
 
     batches = KeptBatches(ids, drawn, number)       # number of the batch that a local step uses
-    session.run(batches.read)                       # reads one more, and finds its ids
+    session.run(batches.front.copy("front_1", 1, NOTHING).ops)      # reads one more, and finds its ids
     batches.ids["ads"]                              # those of all batches that are kept
 
 What a step computes of its batch before it knows its rows is its front: the batch, the ids, and what is drawn for them.
 A round makes the fronts of all its steps first, and its steps use what these have found.  So a step is divided where it
-is built: what the rest of it took from the front, it takes from a list on the worker.
+is built: what the rest of it took from the front, it takes from a list on the worker.  So does whoever fetches tensors of
+the batch or its ids, such as a hook: the front itself has only copies in the graph, which read one batch each.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import context_of, replace_control_inputs, set_input
-from ps_train.engine.step.copied_nodes import Template, ps_of
+from ps_train.engine.step.copied_nodes import GET_NEXT, Template, ps_of
 from ps_train.engine.step.effects import ancestors
+from ps_train.engine.step.unroll import Section
 from ps_train.engine.transport.model_state import loading_state
 from ps_train.engine.variables.worker_state import OWN
 
@@ -31,16 +33,19 @@ class KeptBatches:
     """The kept batches; make it in the worker's device scope, when the whole step is built.
 
     Args:
+      num_ps: number of ps.
       ids: table name to the ids of the step's batch, each once.
       drawn: what else the step asks of the ps before it knows its rows.
       number: int64 scalar, which of the kept batches the step uses.
 
     Attributes:
-      read: the operation that reads a batch, and keeps what the front finds.
+      front: the section that reads a batch, and keeps what the front finds.
       ids: table name to the ids of all kept batches.
     """
 
-    def __init__(self, ids: Mapping[str, tf.Tensor], drawn: Sequence[tf.Tensor], number: tf.Tensor) -> None:
+    def __init__(
+        self, num_ps: int, ids: Mapping[str, tf.Tensor], drawn: Sequence[tf.Tensor], number: tf.Tensor
+    ) -> None:
         targets = [tensor.op for tensor in (*ids.values(), *drawn)]
         _wait_for_no_state(targets)
         front = Template(targets)
@@ -55,13 +60,15 @@ class KeptBatches:
             }
             found = tf.raw_ops.OptionalFromValue(components=[tensor for tensor, _ in uses] or [tf.constant(0)])
             pairs = [(self._batches, found), *((self._ids[name], one) for name, one in ids.items())]
-            self.read = tf.group(*(_appended(*pair) for pair in pairs), name="ps_train/round/front")
+            read = tf.group(*(_appended(*pair) for pair in pairs), name="ps_train/round/front")
+            self.front = Section([read], num_ps)
+            self.front.freeze()
             taken = self._taken([tensor for tensor, _ in uses], number)
             self.ids = {name: _joined(self._ids[name], one) for name, one in ids.items()}
         for (_, consumers), kept in zip(uses, taken, strict=True):
             for op, index in consumers:
                 set_input(op, index, kept)
-        self._move_control(here, taken)
+        self._move_control(here, taken, read)
 
     def forgotten(self, after: Sequence[Any] = ()) -> list[tf.Operation]:
         """Returns the operations that forget all batches, after these tensors or operations."""
@@ -86,12 +93,12 @@ class KeptBatches:
         found: list[tf.Tensor] = tf.raw_ops.OptionalGetValue(optional=item, output_types=dtypes, output_shapes=shapes)
         return found
 
-    def _move_control(self, here: Sequence[tf.Operation], taken: Sequence[tf.Tensor]) -> None:
+    def _move_control(self, here: Sequence[tf.Operation], taken: Sequence[tf.Tensor], read: tf.Operation) -> None:
         """Lets what waits for an operation of the front wait for the kept batch in its place."""
         names = {op.name for op in here}
         for op in here[0].graph.get_operations():
             waits = [one for one in op.control_inputs if one.name in names]
-            if waits and op.name not in self._inside and op is not self.read:
+            if waits and op.name not in self._inside and op is not read:
                 kept = [one for one in op.control_inputs if one.name not in names]
                 replace_control_inputs(op, [*kept, *(one.op for one in taken[:1])])
 
@@ -118,12 +125,15 @@ def _wait_for_no_state(targets: Sequence[tf.Operation]) -> None:
 
 
 def _uses(here: Sequence[tf.Operation], inside: set[str]) -> list[tuple[tf.Tensor, list[tuple[tf.Operation, int]]]]:
-    """Returns the tensors of the front that the rest of the step uses: each with the operations and their inputs."""
+    """Returns the tensors of the front that are kept: each with the operations that use it and their inputs.
+
+    They are those that the rest of the step uses, and the batch, so that its tensors may be fetched.
+    """
     found = []
     for op in here:
         for tensor in op.outputs:
-            outside = [one for one in tensor.consumers() if one.name not in inside]
-            places = [(one, index) for one in outside for index, given in enumerate(one.inputs) if given is tensor]
+            users = [one for one in tensor.consumers() if op.type == GET_NEXT or one.name not in inside]
+            places = [(one, index) for one in users for index, given in enumerate(one.inputs) if given is tensor]
             if places:
                 _check(tensor)
                 found.append((tensor, places))

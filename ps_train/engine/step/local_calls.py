@@ -34,7 +34,7 @@ class RoundSections:
       told: int64 scalars, the global step of the pulled values, and the most steps of the round that begins with them.
       opening: further operations of the first pull of a session.
       pushed: what `told` is after a round that ends with its push; empty for rounds that end with a pull.
-      front: the operation that reads a batch of a round before its pull; empty where each local step reads its own.
+      front: reads a batch of a round before its pull; None where each local step reads its own.
     """
 
     local: tf.Operation
@@ -43,7 +43,7 @@ class RoundSections:
     told: Sequence[tf.Tensor]
     opening: Sequence[tf.Operation]
     pushed: Sequence[tf.Tensor]
-    front: Sequence[tf.Operation] = ()
+    front: Section | None = None
 
 
 class Told(NamedTuple):
@@ -77,16 +77,16 @@ class LocalCalls(UnrolledCalls):
 
     def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
         first = self.first_round = Told(*sections.told)
-        self.begins_alone, ends = bool(sections.front), list[tf.Operation]()
+        self.begins_alone, ends = sections.front is not None, list[tf.Operation]()
         if sections.pushed:
             self.next_round = Told(*sections.pushed)
-            ends = [] if sections.front else [sections.pull]
+            ends = [] if self.begins_alone else [sections.pull]
         else:
             pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
             self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
             ends = [pull]
         super().__init__(UnrolledStep([*step.train, *ends], step.examples), num_ps)
-        self._fronts = FrontCalls(self.step, num_ps, sections.front)
+        self._fronts = None if sections.front is None else FrontCalls(self.step, num_ps, sections.front)
         self._sections, self.steps_made, self.pull = sections, steps_made, [sections.pull, sections.begun]
 
     @functools.cached_property
@@ -109,6 +109,7 @@ class LocalCalls(UnrolledCalls):
 
     def fronts(self, count: int) -> list[tf.Operation]:
         """Returns so many fronts, and makes those that are missing; call it in one thread at a time."""
+        assert self._fronts is not None, "the round begins with its batches"
         self._fronts.place(count)
         return [op for placed in self._fronts.placed[:count] for op in placed.ops]
 
@@ -123,21 +124,16 @@ class FrontCalls(UnrolledCalls):
     Args:
       step: a step of the graph.
       num_ps: number of ps.
-      front: the operation that ends a front.
+      front: a front.
     """
 
-    def __init__(self, step: UnrolledStep, num_ps: int, front: Sequence[tf.Operation]) -> None:
+    def __init__(self, step: UnrolledStep, num_ps: int, front: Section) -> None:
         super().__init__(step, num_ps)
         self._front = front
 
-    @functools.cached_property
-    def section(self) -> Section:
-        """A front."""
-        return Section(self._front, self._num_ps)
-
     def next_section(self, number: int) -> Placed:
         """Adds a copy of the front."""
-        return self.section.copy(f"front_{number}", number + 1, self.placed[-1] if number else NOTHING)
+        return self._front.copy(f"front_{number}", number + 1, self.placed[-1] if number else NOTHING)
 
 
 def _pull_after(train: Sequence[tf.Operation], pull: Sequence[tf.Operation], num_ps: int) -> Sequence[tf.Operation]:

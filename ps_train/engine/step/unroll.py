@@ -158,6 +158,11 @@ class Section(Template):
         self._num_ps = num_ps
         self.batch_ops = [op for op in self.inside if op.type == GET_NEXT]
 
+    def freeze(self) -> None:
+        """Takes the nodes as they are now; see the base class."""
+        super().freeze()
+        self.worker_ends  # noqa: B018 (found once)
+
     @property
     def nodes(self) -> int:
         """The number of nodes of a copy, and of the functions that they call: conditions, loops, `tf.function`s."""

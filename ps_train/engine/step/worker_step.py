@@ -115,15 +115,11 @@ def _batches(spec: GraphSpec, update: UpdateMode, parts: StepParts) -> Batches:
     with input_resources(spec.device):
         data = spec.source.get()
     with tf.device("/device:CPU:0"), input_resources(spec.device):
-        return dataclasses.replace(make(data, _batching(spec)), name=spec.source.name)
-
-
-def _batching(spec: GraphSpec) -> Batching:
-    """Returns the way in which batches are formed, unless a part of the step has another one."""
-    job = spec.job
-    if job.has_local_steps and job.local_tables and spec.variables.tables():
-        return Batching(max(ONE_SIZE.ahead, job.local_step_limits.upper))  # a round begins with all its batches
-    return ONE_SIZE
+        if not (job.has_local_steps and job.local_tables and spec.variables.tables()):
+            return dataclasses.replace(make(data, ONE_SIZE), name=spec.source.name)
+        # A round begins with all its batches, which its steps and hooks get from where they are kept.
+        batching = Batching(max(ONE_SIZE.ahead, job.local_step_limits.upper))
+        return dataclasses.replace(make(data, batching).apart(), name=spec.source.name)
 
 
 def _static_batches(job: Job, data: Any, replica: Replica, lockstep: bool, batching: Batching) -> Batches:

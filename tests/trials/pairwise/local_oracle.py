@@ -57,10 +57,10 @@ class LocalOracle(Oracle):
         self._given = 0  # the step that all rounds would have reached if no batch had been left out
         self._note()
 
-    def run(self, until: int) -> int:
+    def run(self, until: int, planned: int = 0) -> int:
         """Makes rounds up to a global step; returns the global step, which is less if the input has ended."""
         while self.step < until and not all(one.has_ended for one in self._inputs):
-            self._make_round(until)
+            self._make_round(until if self.row.is_stale else max(until, planned))
         return self.step
 
     def next_skipped(self) -> int:

@@ -154,8 +154,11 @@ class Oracle:
     def _optimizer_of(self, name: str) -> Optimizer:
         return self._row_optimizer if name in TABLES else self._dense_optimizer
 
-    def run(self, until: int) -> int:
-        """Makes updates up to a global step; returns the global step, which is less if the input has ended."""
+    def run(self, until: int, planned: int = 0) -> int:
+        """Makes updates up to a global step; returns the global step, which is less if the input has ended.
+
+        planned: the last step for which the job was started, if something has ended it before.
+        """
         while self.step < until and (pushes := next(self._updates, None)) is not None:
             self._update(pushes)
         return self.step

@@ -84,6 +84,7 @@ def _slots(oracle: Oracle, name: str) -> Mapping[str, str]:
 def _run(oracle: Oracle, run: Run) -> list[str]:
     """Makes the run's updates; returns what is wrong with its steps."""
     row = oracle.row
+    planned = STEPS if row.ending == "max_steps" else 10**9
     if row.event != "none":
         right = {"kill_worker": run.held_at, "kill_job": run.saved, "kill_ps": run.saved}.get(row.event, RESUME_STEP)
         if row.event == "kill_worker" and row.num_workers > 1:
@@ -91,15 +92,16 @@ def _run(oracle: Oracle, run: Run) -> list[str]:
         if run.restarted_at != right:
             return [f"went on at step {run.restarted_at}, not {right}"]
         if run.restarted_at is not None:
-            oracle.run(run.restarted_at)
+            first = RESUME_STEP if row.event in ("resume", "rescale") else planned
+            oracle.run(run.restarted_at, first)
             oracle.start_again()
     if row.ending == "early_stop":
         assert run.early_stop is not None
         if run.steps > run.early_stop and row.num_workers == 1:
             return [f"ended at step {run.steps}: early_stop was due at step {run.early_stop}"]
-        last = oracle.run(run.steps)
+        last = oracle.run(run.steps, planned)
     else:
-        last = oracle.run(STEPS if row.ending == "max_steps" else 10**9)
+        last = oracle.run(planned)
     if last != run.steps:
         return [f"ended at step {run.steps}, not {last}"]
     if row.has_equal_examples:  # float16 may leave out the first of them

@@ -48,7 +48,7 @@ from ps_train.engine.step.parts.step_part import (
     Updated,
 )
 from ps_train.engine.step.round_notes import KeptScalars, RoundNotes
-from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
+from ps_train.engine.step.unroll import Section, UnrolledCalls, UnrolledStep
 from ps_train.engine.transport.beside_rows import TOUCHED
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.transport.row_exchange import RowPush, RowRead
@@ -352,13 +352,13 @@ class LocalSteps(StepPart):
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
             opening = [*self._begin, self._notes.forgotten(), *(slot.initializer for slot in self._slots)]
-            front: list[tf.Operation] = []
+            front: Section | None = None
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 begun = ahead.begin()
                 if self._tables:
-                    batches = KeptBatches(self._rows.ids, self._drawn, self._notes.done)
+                    batches = KeptBatches(self._spec.plan.num_ps, self._rows.ids, self._drawn, self._notes.done)
                     self._kept_pull += self._rows.pulled(batches.ids, self._reads(), self._versions)
-                    front, opening = [batches.read], [*opening, *batches.forgotten()]
+                    front, opening = batches.front, [*opening, *batches.forgotten()]
                     step = dataclasses.replace(step, train=[*step.train, *batches.forgotten([self._local])])
                 if not self._is_elastic:
                     self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")

@@ -283,6 +283,23 @@ def test_local_steps_of_tables_send_no_message(update: str) -> None:
     assert tasks == {"job:worker/task:0", "job:ps/task:0", "job:ps/task:1"} and sent
 
 
+def test_a_hook_fetches_the_last_batch_of_a_round_and_reads_no_other() -> None:
+    plain, local = cluster_of(2, 1, optimizer="adagrad"), cluster_of(2, 1, optimizer="adagrad", local_steps=4)
+    plain.train(8)
+    given, batches = batches_of(Bags(), BATCH, 8), local.steps[0].worker.batches
+    for length, last in ((4, 3), (1, 4), (3, 7)):
+        begin(local, 0, length)
+        if length > 1:
+            local.sessions[0].run(local.steps[0].local_steps(length - 1))
+        fetches = [local.steps[0].steps_per_call(1), batches.features, batches.labels, batches.examples]
+        _, *found = local.sessions[0].run(fetches)
+        for one, wanted in zip(found, [*given[last], BATCH], strict=True):
+            np.testing.assert_array_equal(one, wanted)
+    found, wanted = local.values(), plain.values()
+    for name in found:
+        assert_close(found[name], wanted[name], name)
+
+
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_an_abandoned_round_leaves_no_row_no_slot_and_no_batch(update: str) -> None:
     workers = 2 if update == "async" else 1
