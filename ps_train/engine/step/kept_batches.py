@@ -6,8 +6,8 @@
 
 What a step computes of its batch before it knows its rows is its front: the batch, the ids, and what is drawn for them.
 A round makes the fronts of all its steps first, and its steps use what these have found.  So a step is divided where it
-is built: what the rest of it took from the front, it takes from a list on the worker.  So does whoever fetches tensors of
-the batch or its ids, such as a hook: the front itself has only copies in the graph, which read one batch each.
+is built: what the rest of it took from the front, it takes from a list on the worker.  So does whoever fetches tensors
+of the batch or its ids, such as a hook: the front itself has only copies in the graph, which read one batch each.
 """
 
 from __future__ import annotations

@@ -416,7 +416,7 @@ def _covering(wanted: list[Levels], chance: random.Random, chosen: Mapping[str, 
     for levels in wanted:
         if levels not in missing:
             continue
-        found = [row for _ in range(100) if (row := row_with(levels, chance, chosen)) is not None]
+        found = [*itertools.takewhile(bool, (row_with(levels, chance, chosen) for _ in range(100)))]
         found = [row for row in found if chosen or row.has_local_steps]
         found.sort(key=lambda row: -_worth(row, missing))
         best = next((row for row in found if not is_refused(row)), None)
@@ -486,8 +486,14 @@ def _complete(chosen: dict[str, int], left: list[str], chance: random.Random) ->
 
 def _keeps_rules(chosen: Mapping[str, int], changed: str) -> bool:
     """Returns whether no rule about the changed factor, all of whose factors are chosen, is broken."""
-    return all(
-        rule(**{name: FACTORS[name][chosen[name]] for name in _NAMES[rule]})
-        for rule in _RULES_OF[changed]
-        if chosen.keys() >= {*_NAMES[rule]}
-    )
+    for rule in _RULES_OF[changed]:
+        levels = tuple(map(chosen.get, _NAMES[rule]))
+        if None not in levels and not _holds(rule, levels):
+            return False
+    return True
+
+
+@functools.cache
+def _holds(rule: Callable[..., bool], levels: tuple[int, ...]) -> bool:
+    names = _NAMES[rule]
+    return rule(**{name: FACTORS[name][level] for name, level in zip(names, levels, strict=True)})
