@@ -11,6 +11,7 @@ shard i mod count.  A Stream cuts itself into shards.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import os
@@ -295,7 +296,8 @@ def _padded(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _weighted(dataset: tf.data.Dataset, weight: float) -> tf.data.Dataset:
-    return dataset.map(no_autograph(lambda *batch: (batch, weight)))
+    # A function that adds the weight would take longer than a small batch.
+    return tf.data.Dataset.zip((dataset, tf.data.Dataset.from_tensors(tf.constant(weight)).repeat()))
 
 
 def derived_seed(*parts: object) -> int:
@@ -321,12 +323,34 @@ def _dataset(data: Any) -> tuple[tf.data.Dataset, Callable[[tf.data.Dataset], tf
     placeholders = tf.nest.map_structure(lambda array: v1.placeholder(array.dtype, array.shape), arrays)
     array_feeds = dict(zip(tf.nest.flatten(placeholders), tf.nest.flatten(arrays), strict=True))
 
-    def gather(batches: tf.data.Dataset) -> tf.data.Dataset:
-        return batches.map(
-            no_autograph(lambda rows: tf.nest.map_structure(lambda array: tf.gather(array, rows), placeholders))
-        )
+    return tf.data.Dataset.range(len(data)), functools.partial(_gathered, arrays=placeholders), array_feeds
 
-    return tf.data.Dataset.range(len(data)), gather, array_feeds
+
+def _gathered(batches: tf.data.Dataset, arrays: Any) -> tf.data.Dataset:
+    """Returns the rows of arrays, whose numbers are in batches.
+
+    It is `map` whose function runs in the thread that asks for a batch: handing a small one over takes longer than the
+    gathering itself.
+    """
+    flat = tf.nest.flatten(arrays)
+
+    def gather(rows: tf.Tensor, *of: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.gather(array, rows) for array in of]
+
+    specs = [batches.element_spec, *(tf.TensorSpec(array.shape, array.dtype) for array in flat)]
+    function = tf.function(gather, autograph=False).get_concrete_function(*specs)
+    found = function.structured_outputs
+    variant = tf.raw_ops.MapDataset(
+        input_dataset=tf.data.experimental.to_variant(batches),
+        other_arguments=flat,
+        f=function,
+        output_types=[one.dtype for one in found],
+        output_shapes=[one.shape for one in found],
+        use_inter_op_parallelism=False,
+        preserve_cardinality=True,
+    )
+    elements = [tf.TensorSpec(one.shape, one.dtype) for one in found]
+    return tf.data.experimental.from_variant(variant, tf.nest.pack_sequence_as(arrays, elements))
 
 
 def _buffer(data: Any, shard: DataShard, shuffle_buffer: int) -> Any:

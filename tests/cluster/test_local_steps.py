@@ -148,8 +148,8 @@ def test_synchronous_rounds_are_those_of_numpy(case: Case) -> None:
         outer_optimizer=case.outer,
     )
     rounds = rounds_of(cluster)
-    for lengths in ([case.steps] * 3, [case.steps - 1, 1, case.steps, 2]):
-        cluster.rounds(lengths)
+    for whole, lengths in ((False, [case.steps] * 3), (True, [case.steps - 1, 1, case.steps, 2])):
+        cluster.rounds(lengths, whole=whole)
         rounds.together(lengths)
         check(cluster, rounds)
 

@@ -95,7 +95,8 @@ class Template:
         for gate, (device, after) in gates.items():
             if "^" + gate in self._inputs:
                 with tf.device(device), tf.control_dependencies(after):
-                    tensors["^" + gate] = tf.constant(0, name=gate)
+                    # Its name is no gate's: what is copied may be copied again, with its gates.
+                    tensors["^" + gate] = tf.constant(0, name=f"{gate}/passed")
         tensors = {name: tensor for name, tensor in tensors.items() if name in self._inputs}
         copies: list[tf.Operation] = tf.import_graph_def(
             nodes, tensors, [op.name for op in targets or self._targets], name

@@ -7,7 +7,8 @@
 
 With tables a round begins by itself: `calls.fronts(32)` reads its batches, and `calls.pull` pulls their rows.
 
-A round may have any number of local steps, in calls of any lengths: the round is in the worker's variables.
+A round may have any number of local steps, in calls of any lengths: the round is in the worker's variables.  One of
+short steps is made in one call, `calls.whole(32)`: each call costs as much as a step of a small model.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from ps_train.engine.step.copied_nodes import ps_of
+from ps_train.engine.step.copied_nodes import READ_GATE, Gate, ps_of
 from ps_train.engine.step.unroll import NOTHING, Placed, Section, UnrolledCalls, UnrolledStep
 
 
@@ -58,6 +59,25 @@ class Told(NamedTuple):
     round_steps: tf.Tensor
 
 
+class Whole(NamedTuple):
+    """A round in one call.
+
+    Attributes:
+      alone: the operations of its local steps but the last.
+      train: the operations of its last step and its exchange.
+      step, round_steps: as `Told`, of the next round.
+      made: int64 scalar, the number of steps of the round that had examples.
+      examples: float32 scalar, the number of examples that the round stands for.
+    """
+
+    alone: Sequence[tf.Operation]
+    train: Sequence[tf.Operation]
+    step: tf.Tensor
+    round_steps: tf.Tensor
+    made: tf.Tensor
+    examples: tf.Tensor
+
+
 class LocalCalls(UnrolledCalls):
     """The calls of rounds of local steps.
 
@@ -88,6 +108,7 @@ class LocalCalls(UnrolledCalls):
         super().__init__(UnrolledStep([*step.train, *ends], step.examples), num_ps)
         self._fronts = None if sections.front is None else FrontCalls(self.step, num_ps, sections.front)
         self._sections, self.steps_made, self.pull = sections, steps_made, [sections.pull, sections.begun]
+        self._whole: dict[int, Whole] = {}
 
     @functools.cached_property
     def section(self) -> Section:
@@ -112,6 +133,43 @@ class LocalCalls(UnrolledCalls):
         assert self._fronts is not None, "the round begins with its batches"
         self._fronts.place(count)
         return [op for placed in self._fronts.placed[:count] for op in placed.ops]
+
+    def whole(self, length: int) -> Whole:
+        """Returns a round of so many steps, at least 2, in one call; adds it if it is missing, in one thread at a time.
+
+        Hooks are no part of it: what they fetch belongs to the step that is not copied.
+        """
+        if length not in self._whole:
+            with self.extending():
+                self._whole[length] = self._add_whole(length)
+        return self._whole[length]
+
+    def _add_whole(self, length: int) -> Whole:
+        local, front, begun = [self.section] * (length - 1), self._sections.front, self._sections.begun
+        before = [] if front is None else [front] * length + [self._pull_section]
+        placed, alone = NOTHING, list[tf.Operation]()
+        for number, section in enumerate([*before, *local, self._end], 1):
+            # A call that a task refuses, and that is made again, must not have read a batch.
+            gates = {} if number > 1 else {READ_GATE: Gate(begun.device, [begun])}
+            placed = section.copy(f"round_{length}/{number}", number, placed, gates)
+            alone += placed.ops if section is self.section else []
+        train, told = placed.ops[: -len(self._told)], placed.ops[-len(self._told) :]
+        tensors = (op.outputs[one.value_index] for op, one in zip(told, self._told, strict=True))
+        return Whole(alone, [*train, begun], *tensors)
+
+    @property
+    def _told(self) -> list[tf.Tensor]:
+        """What the end of a round tells, in the order of `Whole`."""
+        return [*self.next_round, self.steps_made, self.step.examples]
+
+    @functools.cached_property
+    def _end(self) -> Section:
+        """The last step of a round, and its exchange."""
+        return Section([*self.step.train, *(tensor.op for tensor in self._told)], self._num_ps)
+
+    @functools.cached_property
+    def _pull_section(self) -> Section:
+        return Section([self._sections.pull], self._num_ps)
 
     def next_section(self, number: int) -> Placed:
         """Adds a copy of the local step; not even the first one is the step itself, which belongs to a round's end."""

@@ -18,9 +18,10 @@ numbers, in functions too (`engine/variables/copied_functions.py`).  If the mode
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import tensorflow as tf
@@ -124,8 +125,14 @@ class UnrolledCalls:
 
     def place(self, count: int) -> None:
         """Adds the sections of a call of so many steps that are missing in the graph."""
-        with extensible(self.step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
+        with self.extending():
             self.add(count)
+
+    @contextlib.contextmanager
+    def extending(self) -> Iterator[None]:
+        """Lets sections be added to the graph, which may be finalized."""
+        with extensible(self.step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
+            yield
 
     def add(self, count: int) -> None:
         """Adds them; called in the graph."""

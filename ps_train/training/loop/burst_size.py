@@ -161,7 +161,7 @@ class BurstScheduler:
         """
         if self._fixed:
             return self._lengths[0]
-        if len(self._secs) < _FIRST:
+        if not self._is_timed:
             return 0
         longest, single = max(self._prepared, default=0), int(1 in self._prepared)
         if longest > 1:
@@ -170,14 +170,21 @@ class BurstScheduler:
         fits = [one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS]
         worth = [one for one in fits if steps_to_pay(one, self._nodes) <= left]
         longest = max(worth, default=single)
-        is_cheap = not self._is_patient or longest * self._nodes <= _NODES_AT_ONCE
-        is_due = is_cheap or self._made >= steps_to_pay(longest, self._nodes)
-        return longest if is_due else single
+        return longest if self._is_due(longest, steps_to_pay(longest, self._nodes)) else single
+
+    @property
+    def _is_timed(self) -> bool:
+        """True if so many bursts were timed that longer calls may follow."""
+        return len(self._secs) >= _FIRST
+
+    def _is_due(self, length: int, pays: float) -> bool:
+        """Returns True if a call that pays after so many steps is prepared now: after these, or at once if cheap."""
+        return not self._is_patient or length * self._nodes <= _NODES_AT_ONCE or self._made >= pays
 
     def _steps_of_burst(self, alone: int) -> int:
         """Returns the number of steps that make whole calls, with so many single steps."""
         length = self._length
-        steps = self._steps if self._fixed or len(self._secs) >= _FIRST else 1
+        steps = self._steps if self._fixed or self._is_timed else 1
         if self._fixed:
             steps = max(steps, length + alone)
         return steps if length <= 1 or steps - alone < length else (steps - alone) // length * length + alone
@@ -212,14 +219,15 @@ class BurstScheduler:
         self._steps = max(1, min(int(steps * BURST_SECS / max(secs, 1e-6)), _GROWTH * steps))
 
 
-def steps_to_pay(length: int, nodes: int) -> float:
+def steps_to_pay(length: int, nodes: int, shorter: float = 1.0) -> float:
     """Returns the number of steps that save as much time by sharing calls as preparing one such call takes.
 
     Args:
       length: number of steps of a call.
       nodes: number of nodes of a step.
+      shorter: number of steps of the calls in whose place there is one.
     """
-    return length * max(_CALLS_TO_PAY, nodes / _NODES_TO_PAY)
+    return length * max(_CALLS_TO_PAY, nodes * shorter / _NODES_TO_PAY)
 
 
 def call_lengths(longest: int, every: float = math.inf, nodes: int = 0) -> list[int]:

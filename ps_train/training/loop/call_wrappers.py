@@ -19,7 +19,7 @@ class Slowdown:
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
-        self._seen: set[tuple[int, bool]] = set()
+        self._seen: set[tuple[int, int, bool]] = set()
 
     def wrap(self, run: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
         """Returns a slower version of a function of fetches.
@@ -29,7 +29,7 @@ class Slowdown:
         """
 
         def slow(fetches: Mapping[str, Any]) -> Any:
-            began, kind = time.monotonic(), (len(fetches["train"]), "step" in fetches)
+            began, kind = time.monotonic(), (len(fetches["train"]), len(fetches.get("alone", [])), "step" in fetches)
             result = run(fetches)
             if kind in self._seen:
                 time.sleep((self._factor - 1) * (time.monotonic() - began))

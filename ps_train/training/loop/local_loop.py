@@ -19,7 +19,7 @@ from typing import Any, cast
 from ps_train.base.bounds import Bounds
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.engine.step.local_calls import LocalCalls
-from ps_train.training.loop.burst_size import MOST_NODES, Burst, BurstScheduler
+from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES, Burst, BurstScheduler, steps_to_pay
 from ps_train.training.loop.loop import TrainingLoop
 
 _LONGEST_CALL = 16
@@ -58,10 +58,14 @@ class RoundScheduler(BurstScheduler):
         halves = [longest] if fixed else [longest >> times for times in range(max(longest, 1).bit_length())]
         self._lengths = sorted({_best_length(alone, most) for most in halves}, reverse=True)
         self._length = self._lengths[0] if self._fixed else 0
+        fits = round_steps.upper * nodes <= MOST_NODES and not round_secs and (not fixed or longest_call > alone)
+        self._whole = round_steps.upper if alone and fits else 0
+        self._is_whole, self._left = fixed, math.inf
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the steps of whole rounds."""
-        self._length = self._length_for((self._last_step - global_step) / self._replicas)
+        self._left = (self._last_step - global_step) / self._replicas
+        self._length = self._length_for(self._left)
         end, is_due = global_step, False
         while end - global_step < self._steps and not is_due:
             end += self.round_length(end)
@@ -86,6 +90,21 @@ class RoundScheduler(BurstScheduler):
         """Returns True if a round that began so many seconds ago should end."""
         return 0 < self._round_secs <= secs
 
+    def is_one_call(self, length: int) -> bool:
+        """Returns True if a round of so many steps, that is not to end with hooks, should be made in one call.
+
+        Such a round has the usual length, is short, and is worth its preparation.
+        """
+        if length != self._whole or not (self._fixed or length * min(self._secs, default=math.inf) <= BURST_SECS):
+            return False
+        if not self._is_whole:
+            others = sum(divmod(length - 1, max(self._length, 1)))  # calls that a round needs beside its end
+            pays = steps_to_pay(length, self._nodes, length / others)
+            if not self._is_timed or pays > self._left or not self._is_due(length, pays):
+                return False
+            self._is_whole = self._prepares_graphs = True
+        return True
+
     def next_local_call(self, left: int) -> int:
         """Returns the number of local steps of the next call, at least 1, of so many that are left."""
         return self.next_call_length(left) or 1
@@ -109,22 +128,16 @@ class LocalLoop(TrainingLoop):
         first, begun = self.global_step, 0
         while begun < size.steps and not self._should_stop():
             planned = rounds.round_length(self.global_step, size.steps - begun)
-            if self._calls.begins_alone and not self._begin_round(run, planned):
-                break
-            left, started = planned - 1, time.monotonic()
-            while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
-                count = rounds.next_local_call(left)
-                run(self._step.local_steps(count))
-                left -= count
-            if left and self._should_stop():
-                break
-            length = planned - left
-            is_due = size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
-            # What a round waits for may be a hook's work.
-            with_hooks = self._is_unmoved or (is_due and begun + planned >= size.steps)
-            before = self.global_step
-            made = self._end_round(run_with_hooks if with_hooks else run, length)
-            self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
+            before, length, is_last = self.global_step, planned, begun + planned >= size.steps
+            if not self._needs_hooks(size, is_last) and rounds.is_one_call(planned):
+                made = self._end_round(run, planned, self._step.whole_round(planned))
+            else:
+                left = self._make_alone(run, planned)
+                if left is None:
+                    break
+                length, with_hooks = planned - left, self._needs_hooks(size, is_last)
+                made = self._end_round(run_with_hooks if with_hooks else run, length, self._step.end_of_round())
+                self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
             # In lockstep a round moves the global step by that of the replica with the most steps.
             begun = self.global_step - first if self._step.lockstep else begun + length
@@ -134,6 +147,26 @@ class LocalLoop(TrainingLoop):
             if self._is_unmoved:
                 break  # nothing of the round was used, as when a replica announces itself: its batches come again
         return False
+
+    def _needs_hooks(self, size: Burst, is_last: bool) -> bool:
+        """Returns True if the present round, the last one of a burst or another, should end with the hooks."""
+        is_due = size.with_hooks or cast(RoundScheduler, self._bursts).hooks_are_due(
+            time.monotonic() - self._hooks_time
+        )
+        # What a round waits for may be a hook's work.
+        return self._is_unmoved or (is_due and is_last)
+
+    def _make_alone(self, run: Callable[..., Any], planned: int) -> int | None:
+        """Makes all steps of a round but the last; returns how many are left out, and None if the loop must stop."""
+        rounds = cast(RoundScheduler, self._bursts)
+        if self._calls.begins_alone and not self._begin_round(run, planned):
+            return None
+        left, started = planned - 1, time.monotonic()
+        while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
+            count = rounds.next_local_call(left)
+            run(self._step.local_steps(count))
+            left -= count
+        return None if left and self._should_stop() else left
 
     def _begin_round(self, run: Callable[..., Any], length: int) -> bool:
         """Reads the batches of a round, and pulls their rows; returns False if the loop must stop before."""
@@ -147,12 +180,10 @@ class LocalLoop(TrainingLoop):
         run({"train": self._calls.pull, "local": []})
         return True
 
-    def _end_round(self, run: Callable[..., Any], length: int) -> int:
-        """Makes the last step of a round of so many, and the exchange; returns the steps that had examples."""
+    def _end_round(self, run: Callable[..., Any], length: int, fetches: Mapping[str, Any]) -> int:
+        """Makes the call that ends a round of so many steps; returns the steps that had examples."""
         self._count_call(length)
-        calls = self._calls
-        tensors = {"examples": self._step.worker.examples, "made": calls.steps_made}
-        fetched = run({"train": self._step.ops.train, **calls.next_round._asdict(), **tensors})
+        fetched = run(fetches)
         self._began_round(fetched)
         self._last_examples = float(fetched["examples"])
         self._count(length, self._last_examples)

@@ -195,12 +195,21 @@ class InProcessCluster:
 
         in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
 
-    def rounds(self, lengths: Sequence[int], workers: Sequence[int] | None = None) -> None:
-        """Workers make rounds of so many local steps, all at the same time; every worker without `workers`."""
+    def rounds(self, lengths: Sequence[int], workers: Sequence[int] | None = None, whole: bool = False) -> None:
+        """Workers make rounds of so many local steps, all at the same time.
+
+        Args:
+          lengths: the steps of each round.
+          workers: who makes them; every worker without.
+          whole: whether a round of several steps is one call.
+        """
 
         def work(index: int) -> None:
             session, step = self.sessions[index], self.steps[index]
             for length in lengths:
+                if whole and length > 1:
+                    session.run(step.whole_round(length))
+                    continue
                 if step.calls.begins_alone:
                     session.run(step.fronts(length))
                     session.run(step.calls.pull)

@@ -283,6 +283,19 @@ def test_local_steps_of_tables_send_no_message(update: str) -> None:
     assert tasks == {"job:worker/task:0", "job:ps/task:0", "job:ps/task:1"} and sent
 
 
+@pytest.mark.parametrize("update", ["async", long("sync")])
+def test_a_round_in_one_call_is_that_of_several_calls(update: str) -> None:
+    settings = {"update": update, "optimizer": "adagrad", "local_steps": 4, "batch_size": BATCH}
+    calls, whole = (cluster_of(2, 1, Bags(dense=True), **settings) for _ in range(2))
+    calls.rounds([4, 3, 4, 1])
+    whole.rounds([4, 3, 4, 1], whole=True)
+    wanted = calls.values()
+    for name, found in whole.values().items():
+        assert_close(found, wanted[name], name)
+    told = whole.sessions[0].run({**whole.steps[0].whole_round(3)})
+    assert (told["step"], told["made"], told["examples"]) == (15, 3, 3 * BATCH)
+
+
 def test_a_hook_fetches_the_last_batch_of_a_round_and_reads_no_other() -> None:
     plain, local = cluster_of(2, 1, optimizer="adagrad"), cluster_of(2, 1, optimizer="adagrad", local_steps=4)
     plain.train(8)

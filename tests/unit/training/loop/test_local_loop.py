@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -24,6 +25,9 @@ PULL, END = 0, -1
 
 FRONT = 100
 """A call with fronts, in a list of calls, is this much longer than their number."""
+
+WHOLE = 1_000
+"""So is a call that makes a whole round."""
 
 
 def scheduler(steps: int, **options: Any) -> RoundScheduler:
@@ -139,12 +143,12 @@ class Session:
             self.calls.append(PULL)
             return {"step": self.step, "round_steps": self._steps}
         self.calls.append(what)
-        if what > FRONT:
+        if FRONT < what < WHOLE:
             return {"local": []}
-        count = 1 if what == END else what
+        count, is_end = (1, True) if what == END else (what % WHOLE, what > WHOLE)
         count, self._left = min(count, self._left), self._left - min(count, self._left)
         self._round += count
-        if what != END:
+        if not is_end:
             return {"local": []}
         made, self._round = self._round, 0
         self.made.append(made)
@@ -186,14 +190,13 @@ def loop_of(
 ) -> LocalLoop:
     told = Told(step="step", round_steps="round_steps")
     step: Any = SimpleNamespace(
-        ops=SimpleNamespace(train=END),
-        worker=SimpleNamespace(examples="examples", batches=SimpleNamespace(ended=None)),
-        calls=SimpleNamespace(
-            first_round=told, next_round=told, steps_made="made", pull=[PULL], begins_alone=begins_alone
-        ),
+        worker=SimpleNamespace(batches=SimpleNamespace(ended=None)),
+        calls=SimpleNamespace(first_round=told, pull=[PULL], begins_alone=begins_alone),
         lockstep=isinstance(source, LockstepSource),
         steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
+        end_of_round=lambda: {"train": END},
+        whole_round=lambda length: {"train": WHOLE + length},
         fronts=lambda count: {"train": FRONT + count, "local": []},
     )
     rounds = scheduler(steps, **options)
@@ -236,6 +239,52 @@ def test_calls_of_a_fixed_length_are_used_where_they_fit() -> None:
     assert loop.run(Context(session)) == LoopExit.STEPS
     assert session.calls == [PULL, *[3, 3, 1, END] * 2, 3, END], "three calls for 7 steps, where 4 would need four"
     assert session.made == [8, 8, 4]
+
+
+def test_a_short_round_without_hooks_is_one_call_once_steps_are_timed() -> None:
+    session, loop = Session(steps=8), loop_of(Settled(8_000, 8_000), steps=8, nodes=100, hooks_secs=1e9)
+    loop._bursts.record = functools.partial(record_slowly, loop._bursts.record)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    first = session.calls.index(WHOLE + 8)
+    assert END in session.calls[:first]
+    assert session.calls[first:].count(WHOLE + 8) > 800 and session.made == [8] * 1_000
+
+
+def record_slowly(record: Callable[[int, float], None], steps: int, secs: float) -> None:
+    """Records steps of a millisecond, whatever they took."""
+    record(steps, steps * 1e-3)
+
+
+def test_a_round_with_hooks_or_of_another_length_is_several_calls() -> None:
+    session, loop = Session(steps=8), loop_of(LockstepSource(4_003), steps=8, cuts=1_000, nodes=100)
+    loop._bursts.record = functools.partial(record_slowly, loop._bursts.record)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    assert END in session.calls[session.calls.index(WHOLE + 8) :], "bursts end with hooks"
+    assert session.calls[-1] == END and session.made[-1] == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step_secs": BURST_SECS / 7},  # the round is too long
+        {"nodes": MOST_NODES // 7},
+        {"nodes": 5_000, "last_step": 1_000},  # too few steps are left
+        {"nodes": 5_000, "bursts": 5},  # it has not paid yet
+        {"longest_call": 7, "fixed": True},
+        {"round_secs": 1.0},
+    ],
+)
+def test_a_round_is_several_calls_where_one_would_not_pay(options: dict[str, Any]) -> None:
+    usual = {"step_secs": 1e-4, "bursts": 200}
+    given = {name: options.pop(name, value) for name, value in usual.items()}
+    rounds = timed(scheduler(8, **options), **given)
+    assert not rounds.is_one_call(8)
+    assert timed(scheduler(8), **usual).is_one_call(8), "the others do"
+
+
+def test_a_fixed_call_that_is_as_long_as_a_round_makes_it() -> None:
+    assert scheduler(8, longest_call=8, fixed=True).is_one_call(8)
+    assert not scheduler(8, longest_call=8, fixed=True).is_one_call(7)
 
 
 def test_only_the_last_exchange_of_a_burst_has_the_hooks() -> None:
