@@ -1,7 +1,8 @@
 """`python -m benchmarks modes`: the update modes on four workers of which one is slow.
 
 Time and global steps to the same test accuracy, what was waited and dropped, and a picture of the workers' clocks; and
-whether a backup worker keeps up the speed of a cluster without a slow worker.
+whether a backup worker keeps up the speed of a cluster without a slow worker, and local steps that of all machines of
+which one has half the speed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,19 @@ WORKERS, SLOW, PAUSE_MS, TIMES_SLOWER = 4, 3, 10, 10
 ACCURACY, SAVE_STEPS, WITHIN_SECS = 0.95, 20, 180.0
 PROFILE = "40:60"
 WITHOUT = "sync, 1 backup, none slow"
+ROUND_SECS = 0.4
+"""Seconds of a round: a usual worker then makes some 32 steps."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
+    """Attributes:
+    slower: by what factor one worker is slower.
+    """
+
     flags: tuple[str, ...]
     max_steps: int
-    slow: bool = True
+    slower: int = TIMES_SLOWER
 
 
 MODES = {
@@ -43,8 +50,20 @@ MODES = {
     "bounded, staleness 1": Mode(("--update=bounded", "--max_steps_ahead=1"), 400),
     "sync": Mode(("--update=sync",), 150),
     "sync, 1 backup": Mode(("--update=sync", "--backup_workers=1"), 150),
-    WITHOUT: Mode(("--update=sync", "--backup_workers=1"), 150, slow=False),
+    "sync, 8 local steps": Mode(("--update=sync", "--local_steps=8"), 160),
+    "async, 8 local steps": Mode(("--update=async", "--local_steps=8"), 640),
+    WITHOUT: Mode(("--update=sync", "--backup_workers=1"), 150, slower=1),
 }
+
+
+_LOCAL = ("--update=sync", "--local_steps=64", f"--round_secs={ROUND_SECS:g}")
+HALF = {
+    "all alike": Mode(_LOCAL, 640, slower=1),
+    "one of half the speed": Mode(_LOCAL, 640, slower=2),
+    "one of half the speed, without `--round_secs`": Mode(("--update=sync", "--local_steps=32"), 640, slower=2),
+    "one of half the speed, 1 backup": Mode(("--update=sync", "--local_steps=32", "--backup_workers=1"), 640, slower=2),
+}
+"""Rounds of workers of which one has half the speed of the others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Measured:
     """One run: rates of the whole of it, and where it first reached the accuracy (None: nowhere)."""
 
     steps_per_sec: float
+    examples_per_sec: float
     steps: int | None
     secs: float | None
     staleness: float | None
@@ -60,10 +80,11 @@ class Measured:
 
 
 def run(options: argparse.Namespace) -> int:
-    found: dict[str, list[Measured]] = {name: [] for name in MODES}
+    measured = MODES | HALF
+    found: dict[str, list[Measured]] = {name: [] for name in measured}
     for number in range(options.repeats):
         print(f"round {number + 1} of {options.repeats}", file=sys.stderr)
-        for name, mode in MODES.items():
+        for name, mode in measured.items():
             found[name].append(measure(mode))
     record = {
         "date": results.today(),
@@ -104,7 +125,7 @@ def train(mode: Mode, directory: str, *flags: str) -> pathlib.Path:
         workers = []
         for index in range(WORKERS):
             own = ["--job_name=worker", f"--task_index={index}", *([f"--model_dir={model_dir}"] if index == 0 else [])]
-            pause = PAUSE_MS * (TIMES_SLOWER if mode.slow and index == SLOW else 1)
+            pause = PAUSE_MS * (mode.slower if index == SLOW else 1)
             program = Program(f"worker:{index}", [*command, *own], {PAUSE_VARIABLE: str(pause)})
             workers.append(processes.start(program))
         workers[0].wait_for(lambda line: line.text.startswith("checkpoint "), WITHIN_SECS)
@@ -117,6 +138,7 @@ def _read(model_dir: pathlib.Path) -> Measured:
     reached = _first_good(model_dir)
     return Measured(
         result["steps_per_sec"],
+        result["examples"] / result["global_step"] * result["steps_per_sec"],
         reached[0] if reached else None,
         reached[1] - began if reached else None,
         result.get("staleness", {}).get("mean"),
@@ -153,7 +175,7 @@ def _first_good(model_dir: pathlib.Path) -> tuple[int, float] | None:
 
 def report(record: dict[str, Any]) -> str:
     rows = []
-    for name, runs in record["modes"].items():
+    for name, runs in ((name, runs) for name, runs in record["modes"].items() if name not in HALF):
         row = [name, _spread(runs, "steps_per_sec"), _spread(runs, "steps"), _spread(runs, "secs")]
         rows.append([*row, _spread(runs, "staleness"), _spread(runs, "waiting"), _spread(runs, "dropped")])
     rates = {name: [one["steps_per_sec"] for one in runs] for name, runs in record["modes"].items()}
@@ -166,8 +188,26 @@ def report(record: dict[str, Any]) -> str:
         "the test split."
     )
     backup = f"With one backup the job has {kept or 0:.2f} of the speed of the same cluster without a slow worker."
+    rounds = _rounds_report({name: runs for name, runs in record["modes"].items() if name in HALF})
     title = f"# Update modes with one slow worker of {WORKERS}, {record['date']}"
-    return "\n".join([title, "", machine.text(record["machine"]), "", about, "", markdown(head, rows), "", backup, ""])
+    return "\n".join(
+        [title, "", machine.text(record["machine"]), "", about, "", markdown(head, rows), "", backup, "", rounds, ""]
+    )
+
+
+def _rounds_report(found: dict[str, list[dict[str, Any]]]) -> str:
+    rates = {name: [one["examples_per_sec"] for one in runs] for name, runs in found.items()}
+    first = next(iter(HALF))
+    power = (WORKERS - 0.5) / WORKERS
+    rows = []
+    for name, some in rates.items():
+        share = ratio_of_medians(some, rates[first]) or 0.0
+        rows.append([name, spread_of(some).text(), f"{share / (1.0 if HALF[name].slower == 1 else power):.2f}"])
+    about = (
+        f"Rounds under sync, of at most 64 local steps and {ROUND_SECS:g} s, or of 32. One worker pauses twice as long,"
+        f" which leaves the machines {power:.3f} of the power. The last column is the throughput over that."
+    )
+    return "\n".join([about, "", markdown(["workers", "examples/s", "of their power"], rows)])
 
 
 def _spread(runs: list[dict[str, Any]], name: str) -> str:

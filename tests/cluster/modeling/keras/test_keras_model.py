@@ -102,7 +102,7 @@ def check_metrics(found: dict[str, float], network: keras.Model, x: Any, y: Any)
     assert found == {name: pytest.approx(value, rel=1e-4) for name, value in expected.items()}
 
 
-@pytest.mark.parametrize("make", [mlp, words])
+@pytest.mark.parametrize("make", [mlp, long(words)])
 def test_training_scores_and_exports_are_those_of_keras(make: Any, tmp_path: pathlib.Path) -> None:
     (tmp_path / "model").mkdir()
     model, network = of(make), fitted(make)
@@ -122,7 +122,7 @@ def test_training_scores_and_exports_are_those_of_keras(make: Any, tmp_path: pat
     np.testing.assert_allclose(outputs, network.predict(features(make), verbose=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [words, long(mlp)])
+@pytest.mark.parametrize("make", [mlp, long(words)])
 def test_shards_and_slices_of_the_test_data_add_up(make: Any, tmp_path: pathlib.Path) -> None:
     network = compiled(make)
     cluster = InProcessCluster(of(make), 1, 2, batch_size=BATCH)
