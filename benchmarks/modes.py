@@ -56,12 +56,13 @@ MODES = {
 }
 
 
-_LOCAL = ("--update=sync", "--local_steps=64", f"--round_secs={ROUND_SECS:g}")
+_ROUNDS = ("--update=sync", "--save_steps=1280")
+_TIMED = (*_ROUNDS, "--local_steps=64", f"--round_secs={ROUND_SECS:g}")
 HALF = {
-    "all alike": Mode(_LOCAL, 640, slower=1),
-    "one of half the speed": Mode(_LOCAL, 640, slower=2),
-    "one of half the speed, without `--round_secs`": Mode(("--update=sync", "--local_steps=32"), 640, slower=2),
-    "one of half the speed, 1 backup": Mode(("--update=sync", "--local_steps=32", "--backup_workers=1"), 640, slower=2),
+    "all alike": Mode(_TIMED, 1280, slower=1),
+    "one of half the speed": Mode(_TIMED, 1280, slower=2),
+    "one of half the speed, without `--round_secs`": Mode((*_ROUNDS, "--local_steps=32"), 1280, slower=2),
+    "one of half the speed, 1 backup": Mode((*_ROUNDS, "--local_steps=32", "--backup_workers=1"), 1280, slower=2),
 }
 """Rounds of workers of which one has half the speed of the others."""
 
@@ -118,9 +119,9 @@ def train(mode: Mode, directory: str, *flags: str) -> pathlib.Path:
         ports = free_ports(1 + WORKERS)
         hosts = [f"127.0.0.1:{port}" for port in ports]
         command = [sys.executable, "-m", "ps_train", f"--ps_hosts={hosts[0]}", f"--worker_hosts={','.join(hosts[1:])}"]
-        command += ["--model=benchmarks.uneven:UnevenDigits", f"--max_steps={mode.max_steps}", *mode.flags]
+        command += ["--model=benchmarks.uneven:UnevenDigits", f"--max_steps={mode.max_steps}"]
         command += [f"--save_steps={SAVE_STEPS}", "--save_secs=0", "--keep_checkpoints=1000", "--log_secs=0.5"]
-        command += ["--steps_per_run=1", *flags]  # every call is one step, a box of the picture
+        command += ["--steps_per_run=1", *mode.flags, *flags]  # every call is one step, a box of the picture
         processes.start(Program("ps:0", [*command, "--job_name=ps", "--task_index=0"]))
         workers = []
         for index in range(WORKERS):

@@ -86,9 +86,9 @@ class RoundScheduler(BurstScheduler):
         """Returns True if hooks that ran so many seconds ago should run again: a round may be long."""
         return secs >= self._hooks_secs
 
-    def is_over(self, secs: float) -> bool:
-        """Returns True if a round that began so many seconds ago should end."""
-        return 0 < self._round_secs <= secs
+    def secs_left(self, secs: float) -> float:
+        """Returns the seconds that are left of a round that began so many seconds ago; it should end at 0."""
+        return max(0.0, self._round_secs - secs) if self._round_secs else math.inf
 
     def is_one_call(self, length: int) -> bool:
         """Returns True if a round of so many steps, that is not to end with hooks, should be made in one call.
@@ -105,9 +105,15 @@ class RoundScheduler(BurstScheduler):
             self._is_whole = self._prepares_graphs = True
         return True
 
-    def next_local_call(self, left: int) -> int:
-        """Returns the number of local steps of the next call, at least 1, of so many that are left."""
-        return self.next_call_length(left) or 1
+    def next_local_call(self, left: int, secs: float = math.inf) -> int:
+        """Returns the number of local steps of the next call, at least 1.
+
+        Args:
+          left: steps that are left.
+          secs: seconds that are left; a call that would take longer is one of a single step.
+        """
+        length = self.next_call_length(left) or 1
+        return length if length * self.step_secs <= secs else 1
 
 
 class LocalLoop(TrainingLoop):
@@ -162,8 +168,8 @@ class LocalLoop(TrainingLoop):
         if self._calls.begins_alone and not self._begin_round(run, planned):
             return None
         left, started = planned - 1, time.monotonic()
-        while left and not self._should_stop() and not rounds.is_over(time.monotonic() - started):
-            count = rounds.next_local_call(left)
+        while left and not self._should_stop() and (secs := rounds.secs_left(time.monotonic() - started)) > 0:
+            count = rounds.next_local_call(left, secs)
             run(self._step.local_steps(count))
             left -= count
         return None if left and self._should_stop() else left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,15 @@ def test_calls_are_of_the_length_with_which_a_round_needs_few(steps: int, calls:
     rounds.next_burst()
     found = calls_of(rounds, steps - 1)
     assert sum(found) == steps - 1 and len(found) <= len(calls)
+
+
+def test_a_call_that_would_outlast_its_round_is_one_of_a_single_step() -> None:
+    rounds = timed(scheduler(33), 1e-3, bursts=100)
+    rounds.next_burst()
+    assert rounds.next_local_call(32) == rounds.next_local_call(32, secs=0.017) == 16
+    assert rounds.next_local_call(32, secs=0.015) == 1
+    assert rounds.secs_left(3.0) == math.inf
+    assert [scheduler(8, round_secs=0.5).secs_left(secs) for secs in (0.1, 0.5, 0.6)] == [0.4, 0.0, 0.0]
 
 
 def test_a_call_has_no_more_nodes_than_tensorflow_prepares_in_time() -> None:
