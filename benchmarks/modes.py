@@ -51,7 +51,7 @@ MODES = {
     "sync": Mode(("--update=sync",), 150),
     "sync, 1 backup": Mode(("--update=sync", "--backup_workers=1"), 150),
     "sync, 8 local steps": Mode(("--update=sync", "--local_steps=8"), 160),
-    "async, 8 local steps": Mode(("--update=async", "--local_steps=8"), 640),
+    "async, 8 local steps": Mode(("--update=async", "--local_steps=8", f"--save_steps={4 * SAVE_STEPS}"), 640),
     WITHOUT: Mode(("--update=sync", "--backup_workers=1"), 150, slower=1),
 }
 
@@ -185,8 +185,8 @@ def report(record: dict[str, Any]) -> str:
     about = (
         f"Digits, 1 ps, {WORKERS} workers; a step pauses {PAUSE_MS} ms, that of one worker "
         f"{PAUSE_MS * TIMES_SLOWER} ms. Medians (lowest - highest) of {len(rates['sync'])} interleaved runs; seconds "
-        f"from the checkpoint of step 0 to the first one (one every {SAVE_STEPS} steps) that scores {ACCURACY:.0%} of "
-        "the test split."
+        f"from the checkpoint of step 0 to the first one (one every {SAVE_STEPS} steps, {4 * SAVE_STEPS} of rounds)"
+        f" that scores {ACCURACY:.0%} of the test split."
     )
     backup = f"With one backup the job has {kept or 0:.2f} of the speed of the same cluster without a slow worker."
     rounds = _rounds_report({name: runs for name, runs in record["modes"].items() if name in HALF})

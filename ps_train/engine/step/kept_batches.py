@@ -1,6 +1,6 @@
 """The batches of a round, which a worker reads before it pulls the rows that they need.
 
-    batches = KeptBatches(ids, drawn, number)       # number of the batch that a local step uses
+    batches = KeptBatches(num_ps, ids, drawn, number)               # number of the batch that a local step uses
     session.run(batches.front.copy("front_1", 1, NOTHING).ops)      # reads one more, and finds its ids
     batches.ids["ads"]                              # those of all batches that are kept
 

@@ -389,34 +389,35 @@ def is_legal(row: Row) -> bool:
     return known and not is_refused(row)
 
 
-def design(seed: int) -> list[Row]:
-    """Returns rows in which every pair of levels occurs that occurs in any legal row."""
+def design(seed: int, tries: int = 100) -> list[Row]:
+    """Returns rows in which every pair of levels occurs that occurs in any legal row; the more tries, the fewer."""
     chance = random.Random(f"pairwise {seed}")
     plain = dict.fromkeys(LOCAL, 0)
     others = _others(plain)
-    rows = _covering([pair for pair in all_pairs() if {name for name, _ in pair} <= others], chance, plain)
+    rows = _covering([pair for pair in all_pairs() if {name for name, _ in pair} <= others], chance, plain, tries)
     local = [pair for pair in all_pairs() if {name for name, _ in pair} - others]
-    return rows + _covering([*local, *all_modes()], chance, {})
+    return rows + _covering([*local, *all_modes()], chance, {}, tries)
 
 
 def _others(chosen: Container[str]) -> set[str]:
     return {name for name in FACTORS if name not in chosen}
 
 
-def _covering(wanted: list[Levels], chance: random.Random, chosen: Mapping[str, int]) -> list[Row]:
+def _covering(wanted: list[Levels], chance: random.Random, chosen: Mapping[str, int], tries: int) -> list[Row]:
     """Returns rows in which all of these levels occur together that do so in any legal row.
 
     Args:
       wanted: the levels; where `chosen` is empty, a row has local steps, whatever its levels of LOCAL are.
       chance: decides.
       chosen: levels of all rows.
+      tries: the number of rows of which the best is taken.
     """
     chance.shuffle(wanted)
     missing, rows = dict.fromkeys(wanted), list[Row]()
     for levels in wanted:
         if levels not in missing:
             continue
-        found = [*itertools.takewhile(bool, (row_with(levels, chance, chosen) for _ in range(100)))]
+        found = [*itertools.takewhile(bool, (row_with(levels, chance, chosen) for _ in range(tries)))]
         found = [row for row in found if chosen or row.has_local_steps]
         found.sort(key=lambda row: -_worth(row, missing))
         best = next((row for row in found if not is_refused(row)), None)

@@ -17,7 +17,7 @@ from tests.support.models.keras_models import (
 STEPS = 54  # nine epochs
 
 
-@pytest.mark.usual(2)
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("name", KERAS_FITS)
 def test_one_worker_equals_keras(name: str) -> None:
     expected = by_keras(KERAS_FITS[name](), STEPS)
