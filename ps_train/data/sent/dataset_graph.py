@@ -225,7 +225,8 @@ def spec_of_batches(kind: str, specs: Any) -> Any:
     """
 
     def spec_of(spec: Any) -> Any:
-        if isinstance(spec, tf.NoneTensorSpec):
+        # The class is public from TensorFlow 2.17 on.
+        if type(spec).__name__ == "NoneTensorSpec":
             return None
         if not hasattr(spec, "shape") or spec.shape.rank is None:
             return spec
