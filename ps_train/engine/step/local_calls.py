@@ -59,12 +59,12 @@ class Told(NamedTuple):
     round_steps: tf.Tensor
 
 
-class Whole(NamedTuple):
-    """A round in one call.
+class RoundEnd(NamedTuple):
+    """What a call fetches that ends a round, or makes all of it.
 
     Attributes:
-      alone: the operations of its local steps but the last.
-      train: the operations of its last step and its exchange.
+      alone: the operations of those local steps that the call makes before the last one.
+      train: the operations of the round's last step and its exchange.
       step, round_steps: as `Told`, of the next round.
       made: int64 scalar, the number of steps of the round that had examples.
       examples: float32 scalar, the number of examples that the round stands for.
@@ -90,25 +90,25 @@ class LocalCalls(UnrolledCalls):
     Attributes:
       pull: the operations of a pull alone.
       begins_alone: whether a round begins with calls of its own: `fronts` and `pull`.
-      steps_made: the same, to be fetched with the end of a round.
-      next_round: what the pull at its end tells, to be fetched with it.
       first_round: what the first pull tells.
+      end: the end of a round, to which hooks belong.
     """
 
     def __init__(self, step: UnrolledStep, num_ps: int, sections: RoundSections, steps_made: tf.Tensor) -> None:
         first = self.first_round = Told(*sections.told)
         self.begins_alone, ends = sections.front is not None, list[tf.Operation]()
         if sections.pushed:
-            self.next_round = Told(*sections.pushed)
+            next_round = Told(*sections.pushed)
             ends = [] if self.begins_alone else [sections.pull]
         else:
             pull, *told = _pull_after(step.train, [sections.pull, *(tensor.op for tensor in first)], num_ps)
-            self.next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
+            next_round = Told(*(op.outputs[one.value_index] for op, one in zip(told, first, strict=True)))
             ends = [pull]
         super().__init__(UnrolledStep([*step.train, *ends], step.examples), num_ps)
         self._fronts = None if sections.front is None else FrontCalls(self.step, num_ps, sections.front)
-        self._sections, self.steps_made, self.pull = sections, steps_made, [sections.pull, sections.begun]
-        self._whole: dict[int, Whole] = {}
+        self._sections, self.pull = sections, [sections.pull, sections.begun]
+        self.end = RoundEnd((), self.step.train, *next_round, steps_made, step.examples)
+        self._whole: dict[int, RoundEnd] = {}
 
     @functools.cached_property
     def section(self) -> Section:
@@ -134,7 +134,7 @@ class LocalCalls(UnrolledCalls):
         self._fronts.place(count)
         return [op for placed in self._fronts.placed[:count] for op in placed.ops]
 
-    def whole(self, length: int) -> Whole:
+    def whole(self, length: int) -> RoundEnd:
         """Returns a round of so many steps, at least 2, in one call; adds it if it is missing, in one thread at a time.
 
         Hooks are no part of it: what they fetch belongs to the step that is not copied.
@@ -144,32 +144,19 @@ class LocalCalls(UnrolledCalls):
                 self._whole[length] = self._add_whole(length)
         return self._whole[length]
 
-    def _add_whole(self, length: int) -> Whole:
-        local, front, begun = [self.section] * (length - 1), self._sections.front, self._sections.begun
-        before = [] if front is None else [front] * length + [self._pull_section]
+    def _add_whole(self, length: int) -> RoundEnd:
+        _, ops, *tensors = self.end
+        end = Section([*ops, *(tensor.op for tensor in tensors)], self._num_ps)
+        front, begun = self._sections.front, self._sections.begun
+        before = [] if front is None else [front] * length + [Section([self._sections.pull], self._num_ps)]
         placed, alone = NOTHING, list[tf.Operation]()
-        for number, section in enumerate([*before, *local, self._end], 1):
+        for number, section in enumerate([*before, *[self.section] * (length - 1), end], 1):
             # A call that a task refuses, and that is made again, must not have read a batch.
             gates = {} if number > 1 else {READ_GATE: Gate(begun.device, [begun])}
             placed = section.copy(f"round_{length}/{number}", number, placed, gates)
             alone += placed.ops if section is self.section else []
-        train, told = placed.ops[: -len(self._told)], placed.ops[-len(self._told) :]
-        tensors = (op.outputs[one.value_index] for op, one in zip(told, self._told, strict=True))
-        return Whole(alone, [*train, begun], *tensors)
-
-    @property
-    def _told(self) -> list[tf.Tensor]:
-        """What the end of a round tells, in the order of `Whole`."""
-        return [*self.next_round, self.steps_made, self.step.examples]
-
-    @functools.cached_property
-    def _end(self) -> Section:
-        """The last step of a round, and its exchange."""
-        return Section([*self.step.train, *(tensor.op for tensor in self._told)], self._num_ps)
-
-    @functools.cached_property
-    def _pull_section(self) -> Section:
-        return Section([self._sections.pull], self._num_ps)
+        told = zip(placed.ops[len(ops) :], tensors, strict=True)
+        return RoundEnd(alone, [*placed.ops[: len(ops)], begun], *(op.outputs[one.value_index] for op, one in told))
 
     def next_section(self, number: int) -> Placed:
         """Adds a copy of the local step; not even the first one is the step itself, which belongs to a round's end."""

@@ -87,18 +87,12 @@ class TrainStep:
         return {"train": self.calls.local(count), "local": []}
 
     def end_of_round(self) -> dict[str, Any]:
-        """Returns the fetches of a call that makes the last step of a round, and its exchange; see `whole_round`."""
+        """Returns the fetches of a call that makes the last step of a round, and its exchange; see `RoundEnd`."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        told = {**self.calls.next_round._asdict(), "made": self.calls.steps_made, "examples": self.worker.examples}
-        return {"train": self.ops.train, **told}
+        return self.calls.end._asdict()
 
     def whole_round(self, length: int) -> dict[str, Any]:
-        """Returns the fetches of a call that makes a round of so many steps; the first time, it is added to the graph.
-
-        Returns:
-          "alone" and "train": the operations of the local steps, and of the last one with the exchange.  "step",
-          "round_steps", "made", "examples": what the end of a round tells; see `Whole`.
-        """
+        """Returns the fetches of a call that makes a whole round of so many steps; the first time, it adds them."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
         return self.calls.whole(length)._asdict()
 

@@ -100,7 +100,7 @@ class StepTracer:
 
         def traced(fetches: Mapping[str, Any]) -> Any:
             steps = self._steps_of(fetches)
-            is_local, is_whole = "local" in fetches, "alone" in fetches
+            is_local, is_whole = "local" in fetches, bool(fetches.get("alone"))
             self._has_bare_rounds |= self._alone > 0 and not is_local and not has_hooks
             is_rare = is_local or is_whole or (self._has_bare_rounds and has_hooks)
             metadata = v1.RunMetadata() if self._is_wanted(steps, is_rare) else None
@@ -131,7 +131,7 @@ class StepTracer:
             self._recorded(list(self._calls), self._untraced())
 
     def _steps_of(self, fetches: Mapping[str, Any]) -> int:
-        if "alone" in fetches:
+        if fetches.get("alone"):  # a round in one call
             return len(fetches["alone"]) + 1
         if "step" in fetches:
             self._train_ops = len(fetches["train"])
