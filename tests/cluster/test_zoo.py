@@ -77,6 +77,20 @@ def test_one_worker_makes_the_steps_of_a_plain_session(shape: Shape, num_ps: int
     train_with_one_worker(shape, num_ps, [RUN, 1, RUN, 1])
 
 
+IN_ROUNDS = [shape for shape in ZOO.values() if shape.name != "of_all_kinds"]
+"""Values of 16 bits, which that one has, are rounded once more by a push of their differences."""
+
+
+@pytest.mark.parametrize("shape", [s if s.name == "recomputed" else long(s) for s in IN_ROUNDS], ids=str)
+def test_rounds_of_one_worker_make_the_steps_of_a_plain_session(shape: Shape) -> None:
+    """In calls of several steps, then in calls that make a whole round."""
+    with control_flow_of(shape):
+        cluster = cluster_of(shape, 2, 1, update="async", local_steps=3)
+        cluster.rounds([3, 2])
+        cluster.rounds([3, 2], whole=True)
+        check(shape, cluster, batches_of(shape, BATCH, 10))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [s for s in ZOO.values() if s.name in ALWAYS], ids=str)
 def test_the_loop_makes_the_steps_of_a_plain_session(shape: Shape) -> None:

@@ -117,7 +117,7 @@ class LocalSteps(StepPart):
             self._rows = LocalRows(found.exchange, self._tables)
             self._versions = found.versions
             count = len(found.versions)
-            values = {name: variable.read_value() for name, variable in self._now.items()}
+            values = {name: _value_of(variable) for name, variable in self._now.items()}
             return dataclasses.replace(
                 found,
                 values=values,
@@ -427,6 +427,14 @@ def _variable(name: str, reported: str, value: tf.Tensor) -> Any:
     found = local_variable(f"ps_train/{name}", value.shape, value.dtype)
     rename_variable(found, reported)
     return found
+
+
+def _value_of(variable: Any) -> tf.Tensor:
+    """Returns the present value, at which gradients end.
+
+    `tf.recompute_grad` would else look for the variable among those of the program.
+    """
+    return tf.stop_gradient(tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype))
 
 
 def _assigned(variables: Mapping[str, Any], values: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
