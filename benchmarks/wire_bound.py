@@ -3,7 +3,8 @@
     used = Used(pulled=970e3, pushed=970e3, compute_secs=0.0006, cpu_secs=0.004)
     batches_per_sec(used, Wire(delay_secs=0.001, bytes_per_sec=125e6), workers=2, cores=2, ahead=False)
 
-Pure.  One ps sends to all workers over one line; each worker has a line of its own.
+Pure.  One ps sends to all workers over one line; each worker has a line of its own.  Workers that hold the variables
+themselves, and those of an all-reduce, send everything over their own lines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Used:
     """A worker's batch in numbers.
 
     Attributes:
-      pulled, pushed: bytes that the ps has sent for it, and that the worker has.
+      pulled, pushed: bytes that the ps has sent for it, 0 without a ps, and that the worker has.
       compute_secs: computing alone, on one core.
       cpu_secs: of all processes, the emulated wire's included.
     """
@@ -50,4 +51,4 @@ def batches_per_sec(used: Used, wire: Wire, workers: int, cores: int, ahead: boo
         turn = max(push, used.compute_secs, (pull + push + used.compute_secs + 2 * wire.delay_secs) / 2)
     else:
         turn = pull + push + used.compute_secs + 2 * wire.delay_secs
-    return min(1 / pull, workers / turn, cores / used.cpu_secs)
+    return min(workers / turn, cores / used.cpu_secs, *([1 / pull] if pull else []))

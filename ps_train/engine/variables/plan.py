@@ -1,5 +1,6 @@
-"""Placement of variables on the ps: greedy by bytes, large variables cut into slices along their first dimension.
+"""Placement of variables on the ps: greedy by bytes; where that leaves them uneven, variables are cut into slices.
 
+Slices are along the first dimension.  Whole variables are better where they balance: a worker copies slices together.
 A table has one slice on every ps.
 
     plan = make_plan([VariableSpec("w", (784, 10), "float32", 4)], num_ps=2)
@@ -17,10 +18,12 @@ from collections.abc import Mapping, Sequence
 from ps_train.base.console import human_bytes as human_bytes
 
 MAX_IMBALANCE = 1.2
-"""Target for the bytes of the fullest ps over the mean.  Variables are cut further until the plan meets it."""
+"""Target for the bytes of the fullest ps over its share.  Variables are cut further until the plan meets it."""
 
-PARTITION_BYTES = 4 << 20
-"""A variable above this size is cut into a slice for each ps even if the balance is good, to share its traffic."""
+MAX_LARGE_IMBALANCE = 1.02
+"""The target where the fullest ps holds `LARGE_BYTES` above its share: its line decides how long a step takes."""
+
+LARGE_BYTES = 1 << 20
 
 MESSAGE_BYTES = 1 << 30
 """Upper bound of a slice's bytes, because TensorFlow's messages end at 2 GiB."""
@@ -103,8 +106,8 @@ class Plan:
 
     `make_plan` computes it greedily by bytes: from the largest on, each slice goes to the ps with the fewest bytes.
     A variable is one slice, or several slices along its first dimension.  A variable has several slices if it is a
-    table, exceeds `PARTITION_BYTES`, or would leave the ps unevenly filled.  A plan does not change in a run.  Every
-    process of the job computes the same plan.
+    table, too large for a message, or cut to fill the ps evenly.  A plan does not change in a run.  Every process of
+    the job computes the same plan.
 
     Attributes:
       num_ps: number of ps; they have the indices 0 to num_ps - 1.
@@ -137,9 +140,23 @@ class Plan:
 
     def imbalance(self) -> float:
         """Returns the bytes of the fullest ps over its share, which is the mean without weights; 1.0 is even."""
+        held, share = self._fullest()
+        return held / share if share else 1.0
+
+    def excess(self) -> float:
+        """Returns the bytes of the fullest ps above its share."""
+        held, share = self._fullest()
+        return held - share
+
+    def _fullest(self) -> tuple[int, float]:
+        """Returns the bytes of the fullest ps, and those of its share."""
         load, weights = self.bytes_per_ps(), self.weights or (1.0,) * self.num_ps
-        fullest = max(held / weight for held, weight in zip(load, weights, strict=True))
-        return fullest * sum(weights) / sum(load) if sum(load) else 1.0
+        shares = [sum(load) * weight / sum(weights) for weight in weights]
+        return max(zip(load, shares, strict=True), key=lambda pair: pair[0] / pair[1] if pair[1] else 1.0)
+
+    def is_even(self) -> bool:
+        """Returns whether the fullest ps is near enough to its share."""
+        return self.imbalance() <= (MAX_LARGE_IMBALANCE if self.excess() > LARGE_BYTES else MAX_IMBALANCE)
 
     def table(self) -> str:
         """Returns the plan as text: for each ps its bytes and its slices."""
@@ -156,21 +173,15 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(
-    variables: Sequence[VariableSpec],
-    num_ps: int,
-    partition_bytes: int = PARTITION_BYTES,
-    weights: Sequence[float] = (),
-) -> Plan:
+def make_plan(variables: Sequence[VariableSpec], num_ps: int, weights: Sequence[float] = ()) -> Plan:
     """Returns the plan for some variables.
 
-    A variable above `partition_bytes` is cut first.  Then the variable with the largest slices is cut further, until
-    the imbalance is at most `MAX_IMBALANCE` or no slice is worth cutting.
+    Variables are cut one after the other until the ps are even or no slice is worth cutting: the smallest one whose
+    slices are as large as what the fullest ps has too much, or else the one with the largest slices.
 
     Args:
       variables: the variables to place, in any order.
       num_ps: number of ps.
-      partition_bytes: a larger variable is cut even if the balance is good.
       weights: the share that each ps should hold, relative to the others; empty for even shares.
     """
     variables = sorted(variables, key=lambda variable: variable.name)
@@ -178,19 +189,21 @@ def make_plan(
     for variable in variables:
         if variable.spread:
             parts[variable.name] = min(variable.max_parts, num_ps)
-        elif variable.bytes > partition_bytes:
+        elif variable.bytes > MESSAGE_BYTES:
             count = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
             parts[variable.name] = min(variable.max_parts, count)
     plan = _place(variables, parts, num_ps, weights)
     min_bytes_to_cut = _MIN_SHARE_TO_CUT * sum(variable.bytes for variable in variables) / num_ps
-    while plan.imbalance() > MAX_IMBALANCE:
+    while not plan.is_even():
         cuttable = [
             v for v in variables if parts[v.name] < _max_parts(v) and v.bytes / parts[v.name] > min_bytes_to_cut
         ]
         if not cuttable:
             break
-        largest = max(cuttable, key=lambda v: (v.bytes / parts[v.name], v.name))
-        parts[largest.name] = _more_parts(largest, parts[largest.name], num_ps)
+        by_slice = sorted(cuttable, key=lambda v: (v.bytes / parts[v.name], v.name))
+        excess = plan.excess()
+        cut = next((v for v in by_slice if v.bytes / parts[v.name] >= excess), by_slice[-1])
+        parts[cut.name] = _more_parts(cut, parts[cut.name], num_ps)
         plan = _place(variables, parts, num_ps, weights)
     return plan
 
