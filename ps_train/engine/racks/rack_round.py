@@ -186,7 +186,12 @@ class RackRound:
             _, totals = with_mutex(_MUTEX, [self._passed], body)
         vectors = iter(totals)
         return [
-            dataclasses.replace(push, vectors=tuple(next(vectors)) if push.parcels else (), decode=tuple)
+            dataclasses.replace(
+                push,
+                parcels=tuple(dataclasses.replace(parcel, is_early=False) for parcel in push.parcels),
+                vectors=tuple(next(vectors)) if push.parcels else (),
+                decode=tuple,
+            )
             for push in self._pushes
         ]
 

@@ -66,7 +66,9 @@ def build_worker_step(spec: GraphSpec, update: UpdateMode, state: PsState, parts
     encoding, dtype = pull_encoding_of(spec.job), tf.as_dtype(spec.job.compute_dtype)
     layout = wrapped(parts, "layout", all_joined)
     kept_as = tf.float32 if spec.job.has_local_steps else dtype  # what small steps change must not be rounded
-    transport = Transport(spec.plan, spec.variables, state.variables, update.lockstep, encoding, kept_as, layout)
+    transport = Transport(
+        spec.plan, spec.variables, state.variables, update.lockstep, encoding, kept_as, layout, update.scaled
+    )
 
     exchange = RowExchange(spec.plan, spec.variables.tables(), state.variables, state.vocabularies, encoding)
 
@@ -149,14 +151,30 @@ def _pushes(
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
     are_scaled = is_weighted and not spec.job.rows_are_async
     vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn, are_scaled)
-    guard = _guard(spec, state, computed, [parcel for some in transport.pushed for parcel in some], rows)
-    return transport.pushes(guard(vectors), rows)
+    parcels = [parcel for some in transport.pushed for parcel in some]
+    early = [parcel.is_early for parcel in parcels] + [False] * len(rows)
+    guarded = [parcel for parcel in parcels if not parcel.is_early]
+    guard = _guard(
+        spec, state, computed, guarded, rows, [one for one, is_early in zip(vectors, early, strict=True) if is_early]
+    )
+    left = iter(guard([one for one, is_early in zip(vectors, early, strict=True) if not is_early]))
+    return transport.pushes(
+        [one if is_early else next(left) for one, is_early in zip(vectors, early, strict=True)], rows
+    )
 
 
 def _guard(
-    spec: GraphSpec, state: PsState, computed: Computed, parcels: Sequence[Parcel], rows: Mapping[int, RowPush]
+    spec: GraphSpec,
+    state: PsState,
+    computed: Computed,
+    parcels: Sequence[Parcel],
+    rows: Mapping[int, RowPush],
+    early: Sequence[tf.Tensor],
 ) -> Guard:
-    """Returns the guard of the push, which also delays it until the model's UPDATE_OPS are done."""
+    """Returns the guard of the vectors of these parcels and of rows, which are not `early`.
+
+    It also delays them until the model's UPDATE_OPS are done.
+    """
     job = spec.job
     # A scalar in the place of a vector keeps the graph small where every job has it; --on_nan=skip copies nothing.
     otherwise: list[Any] = [
@@ -169,7 +187,7 @@ def _guard(
             for parcel, vector in zip(parcels, otherwise, strict=True)
         ]
     otherwise += [_zero("float32") for _ in rows]
-    guard = skipping(computed.skipped, otherwise, finite_guard(job, computed.judged, otherwise))
+    guard = skipping(computed.skipped, otherwise, finite_guard(job, computed.judged, otherwise, early))
     return after(computed.updates, dropping(job, spec.replica, state.counters.dropped, guard))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from ps_train.engine.transport.codecs.cast import saturating_cast
-from ps_train.engine.transport.parcels import Parcel, pack, with_header
+from ps_train.engine.transport.parcels import Parcel, early, pack, with_header
 from ps_train.engine.transport.pull_encoding import PLAIN, PullEncoding
 from ps_train.engine.transport.push_encoding import HEADER_SIZE
 from ps_train.engine.transport.received_push import ReceivedPush
@@ -57,6 +57,7 @@ class Transport:
       kept_as: dtype of the values that `pull` returns in the place of float32, if they travel in it.
       layout: function of the slices of a ps with a dense gradient, and the ps; returns the parcels of those that are
         not to be joined with others.
+      in_parts: whether large gradients are sent beside the backward pass, where the ps adds pushes up.
 
     Attributes:
       pushed: for each ps the parcels that it receives in a push.
@@ -73,6 +74,7 @@ class Transport:
         encoding: PullEncoding = PLAIN,
         kept_as: tf.DType = tf.float32,
         layout: Callable[[Sequence[Slice], int], list[Parcel]] = all_joined,
+        in_parts: bool = False,
     ) -> None:
         self._plan, self._variables, self._encoding, self._kept_as = plan, variables, encoding, kept_as
         self._pulled = self._pack_pulled(model_variables, detect_torn)
@@ -92,7 +94,8 @@ class Transport:
             parcels = apart + pack(plain + [mask_slice(s) for s in plain if s.variable in sparse], ps)
             # Every step is counted on ps 0, even where no slice of the model lives there.
             needed = parcels or ps == 0 or ps in table_ps or ps in state_ps
-            self.pushed.append(with_header(parcels, ps, HEADER_SIZE) if needed else [])
+            parcels = with_header(parcels, ps, HEADER_SIZE) if needed else []
+            self.pushed.append(early(parcels) if in_parts else parcels)
 
     def _pack_pulled(self, model_variables: ModelVariables, detect_torn: bool) -> list[list[Parcel]]:
         """Returns for each ps the parcels that a step pulls."""
@@ -202,7 +205,7 @@ class Transport:
             that `sparse_mask.mask_name` returns.
           examples: float32 scalar, number of examples of which the gradients are the mean.
           scaled: multiply the gradients by `examples`.  The ps can then add several workers' gradients and divide by
-            the sum of their examples.  Gradients of a dtype below 32 bits are never multiplied here.
+            the sum of their examples.  Early gradients, and those of a dtype below 32 bits, are never multiplied here.
           rows: the result of `RowExchange.push`; empty without tables.
           torn: as `torn` was when the values were pulled.
           scaled_rows: as `scaled`, for the gradients of rows; None: the same.
@@ -257,4 +260,4 @@ def _vector(
     parcel: Parcel, pieces: Mapping[str, tf.Tensor], header: list[tf.Tensor], scale: tf.Tensor | None
 ) -> tf.Tensor:
     vector = parcel.join(pieces, tf.stack(header) if parcel.header else None)
-    return _scaled(vector, scale)
+    return _scaled(vector, None if parcel.is_early else scale)

@@ -45,6 +45,8 @@ class Parcel:
       header: float32 numbers of the header; 0 without one.  A parcel of 16-bit numbers has two elements for each.
       is_encoded: whether a codec encodes the vector; such a parcel has no header.
       multiple: padding of a long vector, in elements; see `Codec.multiple`.
+      is_early: whether it is sent as soon as it is computed, beside the backward pass, before it is known how many
+        examples the push stands for.  The header tells that; the ps multiplies the gradients, or ignores them.
     """
 
     ps: int
@@ -53,6 +55,7 @@ class Parcel:
     header: int = 0
     is_encoded: bool = False
     multiple: int = 1
+    is_early: bool = False
 
     @property
     def sizes(self) -> list[int]:
@@ -145,6 +148,16 @@ def _parcel(ps: int, dtype: str, slices: list[Slice]) -> Parcel:
 def pack_encoded(slices: Sequence[Slice], ps: int, multiple: int) -> list[Parcel]:
     """Packs float32 slices of one ps into parcels that a codec encodes."""
     return [dataclasses.replace(parcel, is_encoded=True, multiple=multiple) for parcel in pack(slices, ps)]
+
+
+def early(parcels: Sequence[Parcel]) -> list[Parcel]:
+    """Returns the parcels, with the large ones that can be sent before the rest of a push marked."""
+    return [
+        dataclasses.replace(parcel, is_early=True)
+        if not (parcel.header or parcel.is_encoded) and sum(piece.bytes for piece in parcel.slices) >= ALONE_BYTES
+        else parcel
+        for parcel in parcels
+    ]
 
 
 def narrowed(piece: Slice, dtype: tf.DType) -> Slice:

@@ -173,7 +173,12 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(variables: Sequence[VariableSpec], num_ps: int, weights: Sequence[float] = ()) -> Plan:
+def make_plan(
+    variables: Sequence[VariableSpec],
+    num_ps: int,
+    partition_bytes: int = MESSAGE_BYTES,
+    weights: Sequence[float] = (),
+) -> Plan:
     """Returns the plan for some variables.
 
     Variables are cut one after the other until the ps are even or no slice is worth cutting: the smallest one whose
@@ -182,6 +187,7 @@ def make_plan(variables: Sequence[VariableSpec], num_ps: int, weights: Sequence[
     Args:
       variables: the variables to place, in any order.
       num_ps: number of ps.
+      partition_bytes: a larger variable is cut even if the balance is good.
       weights: the share that each ps should hold, relative to the others; empty for even shares.
     """
     variables = sorted(variables, key=lambda variable: variable.name)
@@ -189,7 +195,7 @@ def make_plan(variables: Sequence[VariableSpec], num_ps: int, weights: Sequence[
     for variable in variables:
         if variable.spread:
             parts[variable.name] = min(variable.max_parts, num_ps)
-        elif variable.bytes > MESSAGE_BYTES:
+        elif variable.bytes > partition_bytes:
             count = max(num_ps, -(-variable.bytes // MESSAGE_BYTES))
             parts[variable.name] = min(variable.max_parts, count)
     plan = _place(variables, parts, num_ps, weights)

@@ -28,7 +28,9 @@ NOT_FINITE = "the loss or a gradient is not a finite number"
 _INPUTS = " (inputs: "
 
 
-def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def stop_if_not_finite(
+    loss: tf.Tensor, vectors: Sequence[tf.Tensor], early: Sequence[tf.Tensor] = ()
+) -> list[tf.Tensor]:
     """Returns the same vectors; the call fails with NOT_FINITE if the loss or a vector is not finite.
 
     The error's text also has the inputs of the batch that are not finite; see `bad_inputs`.
@@ -36,8 +38,9 @@ def stop_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor]) -> list[tf
     Args:
       loss: scalar.
       vectors: the vectors to send.
+      early: vectors that are sent before; they must be finite too.
     """
-    finite, inputs = _finite(loss, vectors), inputs_of(v1.get_default_graph())
+    finite, inputs = _finite(loss, [*early, *vectors]), inputs_of(v1.get_default_graph())
     with tf.control_dependencies([v1.cond(finite, tf.no_op, lambda: _fail(inputs))]):
         return [tf.identity(vector) for vector in vectors]
 
@@ -59,15 +62,18 @@ def _fail(inputs: Sequence[tuple[str, tf.Tensor]]) -> tf.Operation:
     return tf.group(tf.debugging.Assert(False, [tf.strings.join([*text, ")"])]))
 
 
-def skip_if_not_finite(loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[Any]) -> list[tf.Tensor]:
+def skip_if_not_finite(
+    loss: tf.Tensor, vectors: Sequence[tf.Tensor], otherwise: Sequence[Any], early: Sequence[tf.Tensor] = ()
+) -> list[tf.Tensor]:
     """Returns the same vectors, or `otherwise` if the loss or a vector is not finite.
 
     Args:
       loss: scalar.
       vectors: the vectors to send.
       otherwise: for each vector its replacement, of the same shape and dtype.
+      early: as in `stop_if_not_finite`.
     """
-    finite = _finite(loss, vectors)
+    finite = _finite(loss, [*early, *vectors])
     return [tf.where(finite, vector, other) for vector, other in zip(vectors, otherwise, strict=True)]
 
 
@@ -112,11 +118,11 @@ It has the vector's dtype, and its shape or that of a scalar.
 """
 
 
-def finite_guard(job: Job, loss: tf.Tensor, otherwise: Otherwise) -> Guard:
-    """Returns the guard against gradients that are not finite (--on_nan)."""
+def finite_guard(job: Job, loss: tf.Tensor, otherwise: Otherwise, early: Sequence[tf.Tensor] = ()) -> Guard:
+    """Returns the guard against gradients that are not finite (--on_nan); `early` have been sent already."""
     if job.on_nan == "stop":
-        return functools.partial(stop_if_not_finite, loss)
-    return lambda vectors: skip_if_not_finite(loss, vectors, otherwise)
+        return functools.partial(stop_if_not_finite, loss, early=early)
+    return lambda vectors: skip_if_not_finite(loss, vectors, otherwise, early)
 
 
 def skipping(skipped: Sequence[tf.Tensor], otherwise: Otherwise, guard: Guard) -> Guard:

@@ -1,13 +1,14 @@
 """Accumulator of a round's gradients on one ps: one vector for each parcel that replicas push.
 
-Parcels carry gradients multiplied by their number of examples.  Gradients of a dtype below 32 bits arrive unscaled and
-are multiplied here.  All gradients are added and divided in their accumulation dtype.
+Parcels carry gradients multiplied by their number of examples.  Early ones, and gradients of a dtype below 32 bits,
+arrive unscaled and are multiplied here.  All gradients are added and divided in their accumulation dtype.
 Gradients of table rows are stored as they arrive (`sparse_accumulator.py`), since replicas push different rows.
 The accumulator must be used under the ps's mutex.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -46,12 +47,34 @@ class GradientAccumulator:
           only_if: bool scalar; the push is ignored where it is false.
           first: bool scalar, whether this push is the round's first.
         """
+        examples = here.header().examples
 
-        def pairs() -> list[tuple[Any, tf.Tensor]]:
-            return list(zip(self._totals, _terms(here), strict=True))
+        def pairs(are_early: bool) -> list[tuple[Any, tf.Tensor]]:
+            every = zip(self._parcels, self._totals, _terms(here), strict=True)
+            return [(total, vector) for parcel, total, vector in every if parcel.is_early == are_early]
+
+        def early(stored: Callable[[Any, tf.Tensor], Any], otherwise: Callable[[Any], Any]) -> list[tf.Operation]:
+            """Stores the early parcels, if the push stands for any examples; otherwise they may be of any value."""
+            if not any(parcel.is_early for parcel in self._parcels):
+                return []
+            return [
+                v1.cond(
+                    examples > 0,
+                    lambda: tf.group(*[stored(total, vector) for total, vector in pairs(are_early=True)]),
+                    lambda: tf.group(*[otherwise(total) for total, _ in pairs(are_early=True)]),
+                )
+            ]
+
+        def put(total: Any, vector: tf.Tensor) -> tf.Operation:
+            return total.assign(vector * tf.cast(examples, vector.dtype), read_value=False)
+
+        def add_to(total: Any, vector: tf.Tensor) -> tf.Operation:
+            # One pass in the place of two: total - (-examples) * vector.
+            rate = -tf.cast(examples, vector.dtype)
+            return tf.raw_ops.ResourceApplyGradientDescent(var=total.handle, alpha=rate, delta=vector)
 
         def store(first: bool) -> list[tf.Operation]:
-            stored, is_valid = list[tf.Operation](), here.header().examples > 0
+            stored, is_valid = list[tf.Operation](), examples > 0
             for rows, pushed in zip(self._rows, here.rows, strict=True):
                 stored += rows.add(pushed, is_valid, first)
             for state in self._state:
@@ -62,10 +85,12 @@ class GradientAccumulator:
             return stored
 
         def replace() -> tf.Operation:
-            return tf.group(*[total.assign(vector, read_value=False) for total, vector in pairs()], *store(True))
+            plain = [total.assign(vector, read_value=False) for total, vector in pairs(are_early=False)]
+            return tf.group(*plain, *early(put, _clear), *store(True))
 
         def add() -> tf.Operation:
-            return tf.group(*[total.assign_add(vector, read_value=False) for total, vector in pairs()], *store(False))
+            plain = [total.assign_add(vector, read_value=False) for total, vector in pairs(are_early=False)]
+            return tf.group(*plain, *early(add_to, lambda total: tf.no_op()), *store(False))
 
         return v1.cond(only_if, lambda: v1.cond(first, replace, add), tf.no_op)
 
@@ -107,5 +132,12 @@ class GradientAccumulator:
 
 
 def _terms(here: ReceivedPush) -> list[tf.Tensor]:
-    """Returns the received vectors multiplied by their number of examples, in their accumulation dtype."""
-    return [widen(vector) * here.header().examples if is_narrow(vector.dtype) else vector for vector in here.vectors]
+    """Returns the received vectors in their accumulation dtype, all but the early ones times their examples."""
+    return [
+        widen(vector) * here.header().examples if is_narrow(vector.dtype) and not parcel.is_early else widen(vector)
+        for parcel, vector in zip(here.parcels, here.vectors, strict=True)
+    ]
+
+
+def _clear(total: Any) -> tf.Operation:
+    return total.assign(tf.zeros(total.shape, total.dtype), read_value=False)

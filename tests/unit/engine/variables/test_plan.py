@@ -213,6 +213,6 @@ def test_weighted_slices_cover_every_row_exactly_once_and_equal_weights_are_even
 @pytest.mark.parametrize("spread", [False, True])
 def test_each_ps_holds_bytes_in_proportion_to_its_weight(spread):
     specs = [VariableSpec(f"v{n}", (1000, 8), "float32", 4, True, spread) for n in range(20)]
-    held = make_plan(specs, 3, weights=[1.0, 1.0, 0.25]).bytes_per_ps()
+    held = make_plan(specs, 3, 1 << 10, weights=[1.0, 1.0, 0.25]).bytes_per_ps()
     assert held[2] / held[0] == pytest.approx(0.25, rel=0.15) and held[1] / held[0] == pytest.approx(1, rel=0.1)
-    assert make_plan(specs, 3, weights=[1.0, 1.0, 0.25]).imbalance() <= MAX_IMBALANCE
+    assert make_plan(specs, 3, 1 << 10, weights=[1.0, 1.0, 0.25]).imbalance() <= MAX_IMBALANCE

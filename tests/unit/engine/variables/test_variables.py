@@ -94,7 +94,7 @@ def test_what_every_ps_has_once_is_saved_from_the_first_for_any_number_of_ps_and
 
 
 def test_the_device_setter_follows_the_plan_and_leaves_other_operations_to_the_worker() -> None:
-    plan = make_plan([VariableSpec("large", (40, 8), "float32", 4), VariableSpec("small", (2,), "float32", 4)], 3)
+    plan = make_plan([VariableSpec("large", (40, 8), "float32", 4), VariableSpec("small", (2,), "float32", 4)], 3, 64)
     with tf.Graph().as_default(), v1.device(plan_device_setter(plan, "/job:worker/task:1")):
         for piece in plan.slices:
             variable = v1.get_variable(piece.name, piece.shape, use_resource=True)
