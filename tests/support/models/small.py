@@ -38,6 +38,18 @@ class Linear(Model):
         return tf.reduce_mean(tf.square(outputs - labels))
 
 
+class Heavy(Linear):
+    """Has weights of more than 1 MiB, whose gradients travel alone."""
+
+    def __init__(self, count: int = 24, width: int = 300_000) -> None:
+        super().__init__(count, width)
+
+    def data(self, split: str, data_dir: str) -> Arrays:
+        generator = np.random.default_rng(7)
+        x = generator.normal(size=(self.count, self.width)) / np.sqrt(self.width)
+        return Arrays(x.astype(np.float32), generator.normal(size=self.count).astype(np.float32))
+
+
 class Raises(Linear):
     """Fails in the user's own code."""
 

@@ -15,7 +15,7 @@ from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, in_parallel, train_plainly
 from tests.support.long import long
 from tests.support.machine.processes import eventually
-from tests.support.models.small import Linear
+from tests.support.models.small import Heavy, Linear
 
 RATE, BATCH = 0.05, 4
 
@@ -73,6 +73,19 @@ def test_racks_equal_one_process_on_the_joined_batches(racks: str, num_ps: int, 
     assert cluster.global_step() == 20
     assert values["ps_train/examples"] == 20 * BATCH * len(racks)
     assert rack_step(cluster, 0) == 20, "a step after the last one waits for no other"
+
+
+def test_large_gradients_of_racks_are_weighed_once() -> None:
+    model = Heavy(count=48)
+    cluster = racked(model, 1, "aabb", max_steps=3)
+    initial = cluster.values()
+    relays = start_relays(cluster)
+    cluster.train(3)
+    for relay in relays:
+        relay.join(20)
+    plain = train_plainly(model, lambda: make_optimizer("sgd", RATE), initial, batches_of(model, BATCH * 4, 3))
+    for name, value in plain.items():
+        assert np.abs(cluster.values()[name] - value).max() <= 1e-6, name
 
 
 class Whole(Linear):

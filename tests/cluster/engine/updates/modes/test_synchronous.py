@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from ps_train import Arrays
+from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import make_optimizer
 from tests.support.clusters.cluster import InProcessCluster, batches_of, train_plainly
 from tests.support.long import long
-from tests.support.models.small import Linear
+from tests.support.models.small import Heavy, Linear
 
 OPTIMIZERS = ["sgd", "momentum", "adam", "adagrad"]
 
@@ -63,6 +66,47 @@ def test_in_synchronous_updates_every_example_counts_the_same_when_batches_diffe
         model, lambda: make_optimizer("sgd", RATE), initial, [(data.features[rows], data.labels[rows])]
     )
     assert max(differences(cluster.values(), plain).values()) < 1e-6
+
+
+class PartlyNan(Heavy):
+    """The second of worker 1's batches of one example is not finite."""
+
+    def data(self, split: str, data_dir: str) -> Arrays:
+        arrays = super().data(split, data_dir)
+        arrays.features[3] = np.nan
+        return arrays
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", long("momentum")])
+def test_large_gradients_that_are_sent_before_they_are_found_to_be_no_numbers_count_for_nothing(optimizer: str) -> None:
+    model = PartlyNan()
+    cluster = InProcessCluster(
+        model, 2, 2, update="sync", optimizer=optimizer, learning_rate=RATE, batch_size=1, on_nan="skip"
+    )
+    cluster.start()
+    initial = cluster.values()
+    cluster.train(3)
+    data = Heavy().data("train", "")
+    batches = [[0, 1], [2], [4, 5]]
+    plain = train_plainly(
+        model,
+        lambda: make_optimizer(optimizer, RATE),
+        initial,
+        [(data.features[rows], data.labels[rows]) for rows in batches],
+    )
+    assert max(differences(cluster.values(), plain).values()) < 1e-6
+    assert cluster.values()["ps_train/skipped"] == 1 and cluster.values()["ps_train/examples"] == 5
+
+
+def test_a_large_gradient_that_is_no_number_stops_the_job_and_changes_nothing() -> None:
+    cluster = InProcessCluster(PartlyNan(), 1, 2, update="sync", learning_rate=RATE, batch_size=1, on_nan="stop")
+    cluster.start()
+    cluster.train(1)
+    before = cluster.values()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
+        cluster.sessions[1].run(cluster.steps[1].ops.train)
+    after = cluster.values()
+    assert all(np.array_equal(value, after[name]) for name, value in before.items())
 
 
 def test_a_replica_whose_input_has_ended_weighs_nothing_and_when_all_have_there_is_no_step() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.engine.transport.model_state import PushedState
-from ps_train.engine.transport.parcels import pack, with_header
+from ps_train.engine.transport.parcels import early, pack, with_header
 from ps_train.engine.transport.received_push import HEADER_SIZE, ReceivedPush
 from ps_train.engine.updates.modes.base import Replica
 from ps_train.engine.updates.modes.gradient_accumulator import GradientAccumulator
@@ -120,3 +121,34 @@ def test_the_first_push_of_a_replica_without_state_ends_that_of_the_round_before
     round.add(drawn(1), 4, first=True)
     assert round.state()[1] == [False]
     assert Round().state() == ({}, [])
+
+
+@pytest.mark.parametrize("nothing_at", [0, 1, 2])
+def test_early_gradients_arrive_as_they_are_and_those_of_no_examples_may_be_of_any_value(nothing_at: int) -> None:
+    pieces = {"w": piece("w", (512, 600), "float32"), "h": piece("h", (600, 1024), "bfloat16"), "b": PIECES["b"]}
+    pushes = [8, 2, 6]
+    pushes[nothing_at] = 0
+    with tf.Graph().as_default(), v1.Session() as session:
+        parcels = tuple(early(with_header(pack([*pieces.values()], 0), 0, HEADER_SIZE)))
+        assert {one.is_early for one in parcels if not one.header} == {True}
+        given = {name: v1.placeholder(one.dtype, [one.size]) for name, one in pieces.items()}
+        header, first = v1.placeholder(tf.float32, [HEADER_SIZE]), v1.placeholder(tf.bool, [])
+        vectors = tuple(one.join(given, header if one.header else None) for one in parcels)
+        accumulator = GradientAccumulator("round", ReceivedPush(0, parcels, vectors), Replica(0, 2, 2))
+        add, means = accumulator.add(ReceivedPush(0, parcels, vectors), tf.constant(True), first), accumulator.mean()[0]
+        session.run(v1.global_variables_initializer())
+        expected = dict.fromkeys(pieces, np.zeros([]))
+        for _ in range(2):  # the second round is as the first
+            for index, examples in enumerate(pushes):
+                random = np.random.default_rng(index)
+                feeds = {header: np.array([examples, 0, 0], np.float32), first: index == 0}
+                for name, one in pieces.items():
+                    value = random.normal(size=one.size).astype(tf.as_dtype(one.dtype).as_numpy_dtype)
+                    sent = value if name != "b" else value * np.float32(examples)
+                    feeds[given[name]] = sent if examples or name == "b" else np.full_like(value, np.nan)
+                    share = value.astype(np.float64) * examples / sum(pushes)
+                    expected[name] = expected[name] + share.reshape(one.shape)
+                session.run(add, feeds)
+        for name, mean in session.run(means).items():
+            tolerance = 1e-2 if name == "h" else 1e-5
+            np.testing.assert_allclose(np.float64(mean), expected[name] / 2, rtol=tolerance, atol=tolerance)
