@@ -43,7 +43,7 @@ class Trained:
 
 JOBS = {
     "digits": Trained("accuracy", 4096, ("--model=ps_train.models.digits:Digits",)),
-    "cnn": Trained("accuracy", 1536, ("--model=benchmarks.workloads.cnn:Cnn", "--batch_size=32")),
+    "bars": Trained("accuracy", 4096, ("--model=benchmarks.workloads.bars:Bars", "--batch_size=32")),
     "clicks": Trained(
         "auc",
         1408,

@@ -414,6 +414,11 @@ class TrainingFields:
         return self.update == "sync" and self.table_update == "async"
 
     @property
+    def rows_are_mean(self) -> bool:
+        """Returns True if an update has the mean over workers of the rows of tables, as `sync` has."""
+        return self.update == "sync" and not self.rows_are_async
+
+    @property
     def local_step_limits(self) -> Bounds:
         """Returns the bounds of local_steps."""
         return parse_local_steps(self.local_steps)

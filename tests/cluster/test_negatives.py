@@ -119,6 +119,7 @@ class DrawingWords(Model):
         return outputs[0] + outputs[1]
 
 
+@pytest.mark.long
 def test_strings_are_drawn_by_their_hashes_and_an_update_has_the_batches_of_all_workers_but_backups() -> None:
     model = DrawingWords()
     cluster = InProcessCluster(model, 2, 3, batch_size=20, update="sync", backup_workers=1, max_steps=20)

@@ -42,6 +42,7 @@ def test_checkpoints_are_at_multiples_with_several_workers(processes: Processes,
     assert steps[-1] == 77 and len(steps) > 2 and all(step % 30 == 0 for step in steps[:-1]), steps
 
 
+@pytest.mark.long
 def test_workers_wait_no_longer_for_a_frozen_chief_than_the_heartbeat_timeout(processes: Processes) -> None:
     slow = ("--model=tests.support.models.small:SlowCounting", *COUNTING[1:], "--heartbeat_timeout_secs=2")
     cluster = TestCluster(processes, 1, 2, *slow, "--max_steps=200", "--save_steps=10")

@@ -28,6 +28,7 @@ def deltas_of(directory: pathlib.Path) -> list[str]:
     return sorted(str(path) for path in (directory / "deltas").glob("0*") if path.name.isdigit())
 
 
+@pytest.mark.long
 def test_the_chain_leads_to_the_last_checkpoint_over_kills_and_restarts(processes: Processes) -> None:
     directory = processes.directory
     (directory / "net.py").write_text(MODEL)

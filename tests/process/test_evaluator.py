@@ -102,6 +102,7 @@ def test_a_metric_that_gets_no_better_ends_the_job_and_its_evaluator_with_the_la
     assert scored(evaluator)[-1] == checkpoints_in(str(model_dir))[0][0] and len(scored(evaluator)) >= 3
 
 
+@pytest.mark.long
 def test_an_early_stop_by_a_metric_that_is_not_there_is_refused(processes: Processes) -> None:
     model_dir = processes.directory / "model"
     flags = ("--max_steps=100000000", "--early_stop=auc:2")

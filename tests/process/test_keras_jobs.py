@@ -58,6 +58,7 @@ def test_a_job_begins_with_a_file_of_keras(processes: Processes, tmp_path: pathl
         np.testing.assert_allclose(after, before, atol=1e-6)
 
 
+@pytest.mark.long
 def test_an_optimizer_that_has_trained_before_goes_on(processes: Processes, tmp_path: pathlib.Path) -> None:
     layers = [keras.layers.Dense(units, name=f"layer{index}") for index, units in enumerate((512, 512, 3))]
     network = keras.Sequential([keras.Input((6,)), *layers], name="net")

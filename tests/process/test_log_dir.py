@@ -7,6 +7,8 @@ import os
 import pathlib
 import signal
 
+import pytest
+
 from tests.process.test_restarts import pid_of
 from tests.support.machine.processes import Processes, TestCluster, eventually
 
@@ -45,6 +47,7 @@ def test_a_task_that_fails_leaves_its_cause_and_its_traceback(processes: Process
     assert not (logs / "ps_0.error.json").exists()  # a signal is not a failure
 
 
+@pytest.mark.long
 def test_the_launcher_writes_the_error_of_a_task_that_was_killed(processes: Processes) -> None:
     run = processes.run("--log_dir=logs", "--model_dir=m", "--max_steps=1000000", "--log_secs=0.1")
     run.wait_for("step ")

@@ -79,6 +79,7 @@ def test_a_worker_without_input_leaves_and_the_job_ends_with_all_of_its_steps(
     assert 0 < result["waiting"]["share"] < 1
 
 
+@pytest.mark.long
 def test_a_job_ends_with_a_checkpoint_and_a_named_cause_when_too_few_workers_remain(processes: Processes) -> None:
     cluster = cluster_of(processes, "sync", ENDLESS, "--min_workers=2", "--save_secs=3600")
     (ps,), (chief, worker) = cluster.start_all()

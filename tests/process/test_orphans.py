@@ -6,6 +6,8 @@ import os
 import pathlib
 import signal
 
+import pytest
+
 from tests.support.machine.proc import is_alive
 from tests.support.machine.processes import Processes, eventually
 
@@ -32,6 +34,7 @@ def test_a_living_orphan_is_found_until_it_is_dead(processes: Processes) -> None
     assert not processes.orphans()
 
 
+@pytest.mark.long
 def test_a_process_that_runs_and_the_processes_of_others_are_no_orphans(
     processes: Processes, tmp_path: pathlib.Path
 ) -> None:

@@ -78,7 +78,7 @@ def model(processes: Processes) -> str:
 LINES = {"data": 11, "forward": 14, "loss": 17, "metrics": 20}
 
 
-@pytest.mark.parametrize("method", [long("data"), "forward", long("loss"), "metrics"])
+@pytest.mark.parametrize("method", [long("data"), "forward", long("loss"), long("metrics")])
 def test_an_exception_in_the_users_code_shows_the_users_frames_only(
     processes: Processes, model: str, method: str
 ) -> None:

@@ -118,6 +118,7 @@ def test_the_doctor_says_that_no_task_starts_and_opens_no_port(processes, public
     assert not any("transport" in line or "reach" in line for line in process.lines)
 
 
+@pytest.mark.long
 def test_the_launcher_shows_the_refusal_of_a_host_as_the_cause(processes, public_host):
     script = processes.directory / "ssh"
     script.write_text(FAKE_SSH)

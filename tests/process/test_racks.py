@@ -59,7 +59,7 @@ def goes_on(chief: Process, within_secs: float = 40) -> None:
     eventually(lambda: steps_shown(chief) > now, within_secs, "progress")
 
 
-@pytest.mark.parametrize("victim", ["aggregator", long("both workers"), long("stopped")])
+@pytest.mark.parametrize("victim", [long("aggregator"), long("both workers"), long("stopped")])
 def test_the_aggregator_of_a_rack_is_killed_and_another_one_goes_on(processes: Processes, victim: str) -> None:
     path = processes.directory / "racks.json"
     path.write_text(json.dumps(RACKS))

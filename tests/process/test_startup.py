@@ -117,6 +117,7 @@ def test_a_ps_to_which_no_worker_comes_gives_up(processes: Processes) -> None:
     assert "no worker has come" in only_error(ps.output)
 
 
+@pytest.mark.long
 def test_a_chief_that_needs_longer_to_build_its_model_than_others_wait_for_it_is_waited_for(
     processes: Processes,
 ) -> None:

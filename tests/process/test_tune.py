@@ -70,6 +70,7 @@ def pids_of(path) -> list[int]:
 
 
 @pytest.mark.timeout(480)
+@pytest.mark.long
 def test_a_killed_study_goes_on_and_repeats_no_trial(processes: Processes) -> None:
     model(processes)
     command = (*STUDY, "--space=model_arg.kind:good,bad,fine", "--sampler=grid", "--trials=3", "--executions=2")

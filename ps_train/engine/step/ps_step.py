@@ -117,7 +117,7 @@ def _make_optimizers(spec: GraphSpec, state: PsState, rules: RuleSource) -> list
             state.variables,
             update_count,
             # A push has every row once, a round the rows of several workers.
-            spec.job.update == "sync" and not spec.job.rows_are_async,
+            spec.job.rows_are_mean,
             tables,
             state.vocabularies,
             state.keeps_rows,

@@ -149,8 +149,7 @@ def _pushes(
     of_rows = {name: gradients.pop(name) for name in computed.rows}
     rows = exchange.push(of_rows, {TOUCHED: computed.used, **computed.beside}) if of_rows else {}
     gradients |= {mask_name(name): mask for name, mask in computed.masks.items()}
-    are_scaled = is_weighted and not spec.job.rows_are_async
-    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn, are_scaled)
+    vectors = transport.vectors(gradients, computed.examples, is_weighted, rows, torn, spec.job.rows_are_mean)
     parcels = [parcel for some in transport.pushed for parcel in some]
     early = [parcel.is_early for parcel in parcels] + [False] * len(rows)
     guarded = [parcel for parcel in parcels if not parcel.is_early]

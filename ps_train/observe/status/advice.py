@@ -27,7 +27,9 @@ def sync(status: Status, job: Job, task: str, value: float) -> str:
     if largest == "wait":
         if job.update == "sync":
             modes = [f"--update={mode}" for mode in ("bounded", "async") if _may_have_mode(job, mode)]
-            use = [*_one_more_backup(status, job), *modes] or ["faster machines instead of the slow ones"]
+            use = [*_even_rounds(job), *_one_more_backup(status, job), *modes] or [
+                "faster machines instead of the slow ones"
+            ]
         elif job.update == "bounded":
             limits = job.steps_ahead_limits
             use = [f"--max_steps_ahead={limits.lower}..{limits.upper + 4}", "--update=async"]
@@ -189,6 +191,12 @@ def _one_more_backup(status: Status, job: Job) -> list[str]:
     """Returns the flag that waits for one worker less; [] where it is not possible."""
     more = _backups(status, job) + 1
     return [f"--backup_workers={more}"] if is_possible(job, backup_workers=more) else []
+
+
+def _even_rounds(job: Job) -> list[str]:
+    """Returns the flag that lets slow workers make fewer steps of a round; [] where it is not possible."""
+    is_open = job.has_local_steps and not job.round_secs and is_possible(job, round_secs=1.0)
+    return ["--round_secs=1 (for a model without tables)"] if is_open else []
 
 
 def _may_have_mode(job: Job, update: str) -> bool:

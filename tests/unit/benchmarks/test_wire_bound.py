@@ -26,6 +26,11 @@ def test_all_workers_share_the_line_of_the_ps():
     assert batches_per_sec(EVEN, WIRE, workers=4, cores=8, ahead=False) == pytest.approx(100)
 
 
+def test_without_a_ps_every_worker_has_a_line_of_its_own():
+    alone = dataclasses.replace(EVEN, pulled=0.0, cpu_secs=1e-6)
+    assert batches_per_sec(alone, WIRE, workers=4, cores=8, ahead=False) == pytest.approx(4 / 0.015)
+
+
 def test_all_tasks_share_the_cores():
     busy = dataclasses.replace(EVEN, cpu_secs=0.1)
     assert batches_per_sec(busy, WIRE, workers=2, cores=2, ahead=True) == pytest.approx(20)

@@ -184,8 +184,7 @@ class LocalSteps(StepPart):
 
     def _unscaled(self, beside: tf.Tensor) -> tf.Tensor:
         """Returns what travels beside rows such that a sum remains one where pushes are multiplied by examples."""
-        is_scaled = self._update.scaled and not self._spec.job.rows_are_async
-        return beside / tf.maximum(self._notes.examples, 1.0) if is_scaled else beside
+        return beside / tf.maximum(self._notes.examples, 1.0) if self._spec.job.rows_are_mean else beside
 
     def _noted(self, vocabularies: OfVocabularies) -> OfVocabularies:
         """Returns the functions on open vocabularies; what they return is read before the round."""

@@ -52,7 +52,7 @@ class OuterRules:
 
     def __init__(self, job: Job, workers: int, inner: RuleSource, tables: Collection[str] = ()) -> None:
         self._name, self._given = job.outer_optimizer or "sgd", job.outer_arguments()
-        self._is_mean, self._rows_are_mean = job.update == "sync", job.update == "sync" and not job.rows_are_async
+        self._is_mean, self._rows_are_mean = job.update == "sync", job.rows_are_mean
         self._workers, self._inner, self._tables = workers, inner, tables
 
     @property

@@ -175,7 +175,7 @@ FORMER = {
 """Names that were given to powers of beta in conditions, to the ps and the optimizer, by number of ps and update."""
 
 
-@pytest.mark.parametrize("num_ps, update", [long(1, "async"), (2, "async"), long(2, "sync")])
+@pytest.mark.parametrize("num_ps, update", [long(1, "async"), long(2, "async"), long(2, "sync")])
 def test_checkpoints_with_names_of_conditions_restore(tmp_path: pathlib.Path, num_ps: int, update: str) -> None:
     """As they were written before names were independent of the place of an update."""
     program = program_of(two_adams)

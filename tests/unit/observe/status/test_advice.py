@@ -29,6 +29,8 @@ JOBS += [
     job_of(update="async", max_staleness=8),
     job_of(update="sync", rack="a"),
     job_of(update="async", ps_hosts=(), ps_on_workers=True),
+    job_of(update="sync", local_steps="16"),
+    job_of(update="sync", local_steps="16", round_secs=1.0),
 ]
 
 
@@ -48,10 +50,16 @@ def test_no_advice_is_followed_already_or_impossible(rule, part):
                 continue
             present = getattr(job, name)
             assert str(present) != value, f"{text!r} for a job with {name}={present}"
-            kind = type(present) if isinstance(present, int) and value.isdigit() else str
+            kind = type(present) if isinstance(present, int | float) and value.isdigit() else str
             workers = {"worker_hosts": ("c:1", "d:1", "e:1", "f:1")} if name == "backup_workers" else {}
             others = {"backup_workers": 0} if name == "update" else {}
             dataclasses.replace(job, **workers, **others, **{name: kind(value)})  # or a ConfigError
+
+
+def test_rounds_that_wait_for_a_slow_worker_may_take_equal_time():
+    times = {"worker:0": step_time(wait=0.009)}
+    found = [advice.sync(a_status(step_time=times), job, "worker:0", 0.5) for job in JOBS[-2:]]
+    assert ["--round_secs=1" in text for text in found] == [True, False]
 
 
 def test_bounded_is_not_advised_under_bounded():

@@ -82,6 +82,7 @@ def bits(path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usual(3)
 def test_a_base_and_deltas_are_the_next_checkpoint_in_every_bit(tmp_path: pathlib.Path, seed: int) -> None:
     chance = random.Random(seed)
     state: dict[str, Any] = {"global_step": np.int64(0)}

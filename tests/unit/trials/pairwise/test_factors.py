@@ -26,6 +26,7 @@ def rows() -> list[Row]:
     return design(seed=1)
 
 
+@pytest.mark.long
 def test_every_pair_of_levels_is_in_a_row_unless_no_row_may_have_it(rows: list[Row]) -> None:
     left = {*all_pairs()} - {pair for row in rows for pair in pairs_of(row)}
     assert [pair for pair in left if row_with(pair, random.Random(2)) is not None] == []
