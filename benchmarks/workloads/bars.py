@@ -66,4 +66,4 @@ class Bars(Workload):
         import tensorflow.compat.v1 as v1
 
         accuracy = v1.metrics.accuracy(labels, tf.argmax(outputs, 1))
-        return super().metrics(outputs, labels) | {"accuracy": accuracy}
+        return {**super().metrics(outputs, labels), "accuracy": accuracy}
