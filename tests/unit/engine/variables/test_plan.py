@@ -32,15 +32,16 @@ def variables(draw, shapes):
 
 ANY_SHAPE = st.lists(st.integers(1, 60), max_size=3)
 NUM_PS = st.integers(1, 6)
+SMALL_THRESHOLD = st.integers(64, 20_000)
 
 
 def rows_of(plan, spec):
     return [row for piece in plan.slices_of(spec.name) for row in range(piece.begin, piece.begin + piece.shape[0])]
 
 
-@given(variables(ANY_SHAPE), NUM_PS)
-def test_slices_cover_every_row_exactly_once(specs, num_ps):
-    plan = make_plan(specs, num_ps)
+@given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD)
+def test_slices_cover_every_row_exactly_once(specs, num_ps, threshold):
+    plan = make_plan(specs, num_ps, threshold)
     for spec in specs:
         if spec.shape:
             assert rows_of(plan, spec) == list(range(spec.shape[0]))
@@ -49,9 +50,9 @@ def test_slices_cover_every_row_exactly_once(specs, num_ps):
         assert {piece.shape[1:] for piece in plan.slices_of(spec.name)} == {spec.shape[1:]}
 
 
-@given(variables(ANY_SHAPE), NUM_PS)
-def test_every_slice_lives_on_one_ps_and_has_rows(specs, num_ps):
-    plan = make_plan(specs, num_ps)
+@given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD)
+def test_every_slice_lives_on_one_ps_and_has_rows(specs, num_ps, threshold):
+    plan = make_plan(specs, num_ps, threshold)
     assert sorted(piece.name for ps in range(num_ps) for piece in plan.slices_on(ps)) == sorted(
         p.name for p in plan.slices
     )
@@ -60,18 +61,20 @@ def test_every_slice_lives_on_one_ps_and_has_rows(specs, num_ps):
     assert sum(plan.bytes_per_ps()) == sum(spec.bytes for spec in specs)
 
 
-@given(variables(ANY_SHAPE), NUM_PS)
-def test_slices_of_one_variable_differ_by_one_row_at_most(specs, num_ps):
-    plan = make_plan(specs, num_ps)
+@given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD)
+def test_slices_of_one_variable_differ_by_one_row_at_most(specs, num_ps, threshold):
+    plan = make_plan(specs, num_ps, threshold)
     for spec in specs:
         rows = [piece.shape[0] for piece in plan.slices_of(spec.name) if piece.shape]
         assert not rows or max(rows) - min(rows) <= 1
 
 
-@given(variables(ANY_SHAPE), NUM_PS, st.randoms(use_true_random=False))
-def test_every_process_finds_the_same_plan_even_if_it_makes_the_variables_in_another_order(specs, num_ps, random):
+@given(variables(ANY_SHAPE), NUM_PS, SMALL_THRESHOLD, st.randoms(use_true_random=False))
+def test_every_process_finds_the_same_plan_even_if_it_makes_the_variables_in_another_order(
+    specs, num_ps, threshold, random
+):
     shuffled = random.sample(specs, len(specs))
-    first, again, other = (make_plan(s, num_ps) for s in (specs, list(specs), shuffled))
+    first, again, other = (make_plan(s, num_ps, threshold) for s in (specs, list(specs), shuffled))
     assert first == again
     assert {piece.name: piece for piece in first.slices} == {piece.name: piece for piece in other.slices}
 
@@ -107,6 +110,18 @@ def test_the_largest_variables_are_placed_first_each_on_the_ps_with_the_fewest_b
     assert {piece.variable: piece.ps for piece in plan.slices} == {"b": 0, "c": 1, "d": 1, "a": 0}
     assert plan.bytes_per_ps() == [280, 280]
     assert plan.imbalance() == 1.0
+
+
+def test_a_variable_above_the_threshold_is_partitioned_over_all_ps_even_where_balance_does_not_ask_for_it():
+    specs = [variable("a", 102, 100), variable("b", 102, 100)]
+    plan = make_plan(specs, num_ps=2, partition_bytes=40_000)
+    assert [piece.name for piece in plan.slices_of("a")] == ["a/part_0", "a/part_1"]
+    assert {piece.ps for piece in plan.slices_of("a")} == {0, 1} == {piece.ps for piece in plan.slices_of("b")}
+
+
+def test_a_variable_of_exactly_the_threshold_stays_whole():
+    specs = [variable("a", 10_000), variable("b", 10_000)]
+    assert [piece.name for piece in make_plan(specs, num_ps=2, partition_bytes=40_000).slices] == ["a", "b"]
 
 
 def test_large_variables_stay_whole_where_they_balance_and_the_smallest_that_can_level_the_rest_is_cut():
@@ -157,7 +172,7 @@ def test_a_plan_does_not_depend_on_the_order_in_which_variables_are_made():
     "spec", [variable("fixed", 50, 50, divisible=False), variable("scalar"), variable("row", 1, 9)]
 )
 def test_what_cannot_be_cut_stays_whole_and_keeps_its_name(spec):
-    plan = make_plan([spec], num_ps=3)
+    plan = make_plan([spec], num_ps=3, partition_bytes=1)
     assert [(piece.name, piece.shape, piece.begin) for piece in plan.slices] == [(spec.name, spec.shape, 0)]
 
 
@@ -199,15 +214,15 @@ def test_bytes_are_written_for_people(count, text):
     assert human_bytes(count) == text
 
 
-@given(variables(ANY_SHAPE), st.lists(st.floats(0.1, 10), min_size=1, max_size=6))
-def test_weighted_slices_cover_every_row_exactly_once_and_equal_weights_are_even(specs, weights):
-    plan = make_plan(specs, len(weights), weights=weights)
+@given(variables(ANY_SHAPE), SMALL_THRESHOLD, st.lists(st.floats(0.1, 10), min_size=1, max_size=6))
+def test_weighted_slices_cover_every_row_exactly_once_and_equal_weights_are_even(specs, threshold, weights):
+    plan = make_plan(specs, len(weights), threshold, weights=weights)
     for spec in specs:
         if spec.shape:
             assert rows_of(plan, spec) == list(range(spec.shape[0]))
     assert all(piece.size > 0 for piece in plan.slices)
-    same = make_plan(specs, len(weights), weights=[2.0] * len(weights))
-    assert sorted(same.bytes_per_ps()) == sorted(make_plan(specs, len(weights)).bytes_per_ps())
+    same = make_plan(specs, len(weights), threshold, weights=[2.0] * len(weights))
+    assert sorted(same.bytes_per_ps()) == sorted(make_plan(specs, len(weights), threshold).bytes_per_ps())
 
 
 @pytest.mark.parametrize("spread", [False, True])
