@@ -1,8 +1,9 @@
 """What a worker keeps of a round of local steps, in variables of its own: what it has pulled, and what it has made.
 
-    kept, notes = KeptScalars([version, step]), RoundNotes(most=32)
+    kept, notes = KeptScalars([[version, step]]), RoundNotes(most=32)
     notes.add(computed, is_there, is_used, is_step, after=[step])      # in each local step
     notes.end()                                                        # after the last one: the attributes are the sums
+    _, on_ps = kept.send([notes.steps])                                # with the push
     notes.forgotten(after=notes.read)                                  # begins the next round
 
 They are small and stay on the CPU.  A session begins by forgetting them: what was not pushed never happened.
@@ -10,12 +11,14 @@ They are small and stay on the CPU.  A session begins by forgetting them: what w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from ps_train.engine.step.backward import Computed
+from ps_train.engine.variables.variables import ps_device
 from ps_train.engine.variables.worker_state import local_variable
 
 _CPU = "/device:CPU:0"
@@ -120,26 +123,58 @@ class RoundNotes:
 
 
 class KeptScalars:
-    """Scalars of a pull that its push needs.
+    """Scalars of a pull that its push needs; those of one ps travel together.
+
+    Each message costs more than what a round keeps.
+
+    Args:
+      of_ps: for each ps the scalars there, of 64 bits.
+      own: scalars on the worker.
 
     Attributes:
       assign: keeps those of a pull.
-      values: the kept ones.
+      of_ps: the scalars of each ps, int64 on the worker, as they arrive.
+      values: of those the kept ones.
+      own: the kept scalars of the worker.
     """
 
-    def __init__(self, pulled: Sequence[tf.Tensor]) -> None:
+    def __init__(self, of_ps: Sequence[Sequence[tf.Tensor]], own: Sequence[tf.Tensor] = ()) -> None:
+        self.of_ps = []
+        for ps, scalars in enumerate(of_ps):
+            with tf.device(ps_device(ps)):
+                packed = tf.stack([tf.bitcast(one, tf.int64) for one in scalars])
+            with tf.device(_CPU):
+                self.of_ps.append(tf.unstack(packed))
         with tf.device(_CPU):
-            self._variables = [local_variable(f"ps_train/kept/{i}", [], one.dtype) for i, one in enumerate(pulled)]
-            pairs = zip(self._variables, pulled, strict=True)
+            self._variables = [
+                [local_variable(f"ps_train/kept/{ps}/{i}", [], tf.int64) for i in range(len(scalars))]
+                for ps, scalars in enumerate(of_ps)
+            ]
+            self._own = [local_variable(f"ps_train/kept/own/{i}", [], one.dtype) for i, one in enumerate(own)]
+            variables = [*itertools.chain(*self._variables), *self._own]
+            pairs = zip(variables, [*itertools.chain(*self.of_ps), *own], strict=True)
             self.assign = tf.group(*(variable.assign(value, read_value=False) for variable, value in pairs))
-        self.values = self.read()
+            self.values = [[one.read_value() for one in some] for some in self._variables]
+            self.own = [one.read_value() for one in self._own]
 
-    def renew(self, place: int, value: tf.Tensor) -> tf.Operation:
-        """Returns the operation that changes one of them."""
+    def renew(self, ps: int, place: int, value: tf.Tensor) -> tf.Operation:
+        """Returns the operation that changes one of a ps."""
         with tf.device(_CPU):
-            return self._variables[place].assign(value, read_value=False)
+            return self._variables[ps][place].assign(value, read_value=False)
 
-    def read(self) -> list[tf.Tensor]:
-        """Returns the kept scalars."""
-        with tf.device(_CPU):
-            return [variable.read_value() for variable in self._variables]
+    def send(self, further: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Reads the kept scalars and sends them back to their ps.
+
+        Args:
+          further: int64 scalars to send to all of them too.
+
+        Returns:
+          For each ps a vector, int64 [n]: on the worker and on the ps.
+        """
+        sent, received = [], []
+        for ps, variables in enumerate(self._variables):
+            with tf.device(_CPU):
+                sent.append(tf.stack([*(one.read_value() for one in variables), *further]))
+            with tf.device(ps_device(ps)):
+                received.append(tf.identity(sent[-1]))
+        return sent, received

@@ -102,28 +102,28 @@ class LocalSteps(StepPart):
         def pulled(received: Callable[[tf.Tensor], tf.Tensor]) -> Pulled:
             found = pull(received)
             started = [] if self._update.started_at is None else [self._update.started_at]
-            self._kept = KeptScalars([*found.versions, found.step, *found.torn, *started])
+            first, *others = found.versions
+            self._kept = KeptScalars([[first, found.step, *started], *([one] for one in others)], found.torn)
             self._now = {name: _variable(f"now/{name}", name, value) for name, value in found.values.items()}
             trained = self._spec.variables.with_gradient()
             self._start = {name: _variable(f"start/{name}", name, found.values[name]) for name in trained}
             # Under `elastic` only the first pull gives the worker its values: others come before their push.
-            given, first = ({}, found.values) if self._is_elastic else (found.values, {})
-            self._pulled_step, self._round_steps = found.step, tf.identity(self._steps_at(found.step))
+            given, opening = ({}, found.values) if self._is_elastic else (found.values, {})
+            self._pulled_step, self._round_steps = self._kept.of_ps[0][1], tf.identity(self._steps_at(found.step))
             self._kept_pull = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
             self._rate_after = found.versions[:1]
-            self._begin = _assigned(self._now, first)
+            self._begin = _assigned(self._now, opening)
             self._notes = RoundNotes(self._limits.upper)
             self._exchange = found.exchange
             self._rows = LocalRows(found.exchange, self._tables)
             self._versions = found.versions
-            count = len(found.versions)
             values = {name: _value_of(variable) for name, variable in self._now.items()}
             return dataclasses.replace(
                 found,
                 values=values,
-                step=self._kept.values[count] + self._notes.done,
+                step=self._kept.values[0][1] + self._notes.done,
                 read=[],
-                torn=found.torn if self._is_elastic else self._kept.values[count + 1 : count + 1 + len(found.torn)],
+                torn=found.torn if self._is_elastic else self._kept.own,
                 is_kept=True,
             )
 
@@ -270,8 +270,13 @@ class LocalSteps(StepPart):
         """Tells the ps for how many steps the push stands."""
 
         def pushed(pushes: list[ReceivedPush], computed: Computed) -> list[ReceivedPush]:
-            counts = tf.stack([self._notes.steps, self._notes.left_out])
-            return push([dataclasses.replace(one, round=(counts,)) for one in pushes], computed)
+            with tf.control_dependencies(self._before_push):
+                self._sent, self._told = self._kept.send([self._notes.steps, self._notes.left_out])
+            rounds = []
+            for one, told in zip(pushes, self._told, strict=True):
+                with tf.device(ps_device(one.ps)):
+                    rounds.append(dataclasses.replace(one, round=(told[-2:],)))
+            return push(rounds, computed)
 
         return pushed
 
@@ -279,12 +284,16 @@ class LocalSteps(StepPart):
         """Applies what was changed with the outer optimizer."""
 
         def updated(given: ToUpdate) -> Updated:
-            kept = self._kept_on_ps(len(given.versions))
-            given = dataclasses.replace(given, rules=self._outer, versions=kept[: len(given.versions)])
+            versions = []
+            for ps, told in enumerate(self._told):
+                with tf.device(ps_device(ps)):
+                    versions.append(told[0])
+            given = dataclasses.replace(given, rules=self._outer, versions=versions)
             self._rounds = RoundsOnPs()
             given = given.with_shard_parts({0: self._rounds})
             if self._update.started_at is not None:
-                self._update.started_at = kept[-1]
+                with tf.device(ps_device(0)):
+                    self._update.started_at = tf.bitcast(self._told[0][2], tf.float64)
             made = update(given)
             self._optimizers = made.of_rows or made.optimizers
             if self._pushed_rows:
@@ -294,8 +303,8 @@ class LocalSteps(StepPart):
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 own = [*self._moves(), *self._fresh(), self._notes.forgotten(self._notes.read)]
                 if self._is_elastic:
-                    with tf.control_dependencies([self._pull, *kept]):
-                        own.append(self._kept.renew(len(given.versions), made.ops.step_after))
+                    with tf.control_dependencies([self._pull, *self._sent]):
+                        own.append(self._kept.renew(0, 1, made.ops.step_after))
             return dataclasses.replace(made, ops=dataclasses.replace(made.ops, train=[*made.ops.train, *own]))
 
         return updated
@@ -307,18 +316,6 @@ class LocalSteps(StepPart):
         done = [rows.update(ps, [push], self._used_examples, self._step) for ps, push in self._pushed_rows.items()]
         add_control_inputs(self._local, done)
         return optimizers
-
-    def _kept_on_ps(self, num_ps: int) -> list[tf.Tensor]:
-        """Returns the versions on their ps, then the time at which the round began, on ps 0."""
-        with on_worker(self._spec.device), tf.control_dependencies(self._before_push):
-            kept = self._kept.read()
-        found = [*kept[:num_ps], *kept[-1:]]
-        places = [*range(num_ps), 0]
-        on_ps = []
-        for ps, value in zip(places, found, strict=True):
-            with tf.device(ps_device(ps)):
-                on_ps.append(tf.identity(value))
-        return on_ps
 
     def gauges(self) -> Mapping[Gauge, tf.Tensor]:
         """Returns the number of rounds, and the most steps of one."""
