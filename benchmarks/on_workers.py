@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         "date": results.today(),
         "machine": machine.machine(options.torch_python),
         "load_before": machine.load_average(),
-        "options": {name: getattr(options, name) for name in ("repeats", "secs", "settle_secs", "num_workers")},
+        "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_workers")},
         "networks": {},
     }
     layouts = _layouts(options.num_workers)
@@ -83,10 +83,8 @@ def _measured(
         for name, runs in found.items():
             for layout in runs:
                 contender, num_ps = layouts[layout]
-                # Ours prepares calls of several steps after some thousand of them, where steps are short.
-                settle_secs = options.settle_secs if name != "large" else 0.0
                 setting = Setting(name, 0, num_ps, options.num_workers, places, options.torch_python)
-                measured = measure(contender, setting, options.secs, counters, settle_secs)
+                measured = measure(contender, setting, options.secs, counters)
                 runs[layout].append(dataclasses.asdict(measured))
     return found
 

@@ -141,12 +141,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--save_secs", type=float, default=60.0, help="checkpoint: seconds between saves, more than a write takes [60]"
     )
-    parser.add_argument(
-        "--settle_secs",
-        type=float,
-        default=30.0,
-        help="on_workers: seconds left out before small is measured, in which calls of several steps are prepared [30]",
-    )
     parser.add_argument("--delay_ms", type=float, default=1.0, help="slow: delay of each task's packets [1]")
     parser.add_argument("--mbit", type=float, default=1000.0, help="slow: Mbit/s of each task's line [1000]")
     parser.add_argument("--flag", action="append", default=[], help="checkpoint: a further flag of the jobs")

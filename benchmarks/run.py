@@ -80,18 +80,13 @@ def step_of(line: Line) -> int:
     return int(found[1]) if found else -1
 
 
-def measure(
-    contender: Contender, setting: Setting, secs: float, counters: Counters = dict, settle_secs: float = 0.0
-) -> Measured:
-    """Raises ContenderError when the contender does not train.
-
-    `settle_secs` are the least seconds after the warm-up that are left out.
-    """
+def measure(contender: Contender, setting: Setting, secs: float, counters: Counters = dict) -> Measured:
+    """Raises ContenderError when the contender does not train."""
     workload = workload_class(setting.workload)
     with _run_of(contender, setting, endless=True) as processes, PeakMemory(processes) as memory:
         speakers = processes.running[-contender.speakers :]
         with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
-            jobs = [pool.submit(_window, processes, one, secs, workload, counters, settle_secs) for one in speakers]
+            jobs = [pool.submit(_window, processes, one, secs, workload, counters) for one in speakers]
             try:
                 windows = [job.result() for job in jobs]
             except BaseException:
@@ -126,17 +121,16 @@ def _window(
     secs: float,
     workload: type[Workload],
     counters: Counters,
-    settle_secs: float,
 ) -> _Window:
-    begin = settle(speaker, workload, settle_secs)
+    begin = settle(speaker, workload)
     cpu_begin, counts_begin = processes.cpu_secs(), counters()
     end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, START_SECS)
     return _Window(begin, end, cpu_begin, processes.cpu_secs(), counts_begin, counters())
 
 
-def settle(speaker: Running, workload: type[Workload], least_secs: float = 0.0) -> Line:
+def settle(speaker: Running, workload: type[Workload]) -> Line:
     """The line with which the steady part begins."""
-    secs = max(workload.settle_secs, least_secs)
+    secs = workload.settle_secs
     warm = speaker.wait_for(lambda line: step_of(line) >= workload.warmup_steps, START_SECS)
     return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + secs, secs + START_SECS)
 

@@ -15,6 +15,7 @@ _HIDDEN = (256, 128, 64)
 
 class Small(Workload):
     about = "MLP 784-256-128-64-10, Adam, batch 64"
+    settle_secs = 25.0  # ours prepares calls of several steps, and rounds in one call, after some thousand steps
     default_optimizer = "adam"
     default_learning_rate = 0.001
     batch_size = 64

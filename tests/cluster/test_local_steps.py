@@ -429,6 +429,15 @@ def test_local_steps_send_no_message(update: str, outer: str) -> None:
     assert tasks == {"job:worker/task:0", "job:ps/task:0", "job:ps/task:1"} and sent
 
 
+@pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
+def test_a_round_sends_few_messages(update: str) -> None:
+    cluster = cluster_of(1, 1, update=update, local_steps=5, optimizer="adam")
+    _, sent = ran_on(cluster, cluster.steps[0].whole_round(5))
+    between = [name for name in sent if not name.startswith("_send_")]  # those are for the caller
+    # Each way the values, or what has changed, and the scalars of the round; and that the ps has begun its part.
+    assert len(between) == 5, sent
+
+
 class Large(Linear):
     """A variable of 400 kB, and few examples."""
 

@@ -36,7 +36,7 @@ _servers: dict[int, v1.train.Server] = {}
 """The servers of this process by their ports: TensorFlow cannot end one, so a further job of the process has it too."""
 
 
-def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
+def start_server(address: Address, job: Job, cpus: int = 1, spins: bool = True) -> v1.train.Server:
     """Starts a server on the address's port, on every interface (TensorFlow offers no other way).
 
     If this process already has a server there, it is that one.
@@ -45,12 +45,14 @@ def start_server(address: Address, job: Job, cpus: int = 1) -> v1.train.Server:
       address: of this task.
       job: says if the port may be public.
       cpus: number of CPU devices; they share the processors.
+      spins: whether threads that have nothing to do look for work for a moment before they sleep.
 
     Raises:
       ConfigError: TensorFlow cannot serve there, or the port would be public and this is not allowed.
     """
     public = refuse_public_ports(f"the server on {address}", job.allow_public_ports)
     config = _device_config(job)
+    config.experimental.disable_thread_spinning = not spins
     if cpus > 1:
         config.device_count["CPU"] = cpus
     if public or not is_loopback(address.host):

@@ -104,7 +104,8 @@ class ScriptsEndDetector:
 def run(job: Job, task: Task, console: Console) -> int:
     """Serves; returns the exit code when the job is done or was stopped, raises when it failed."""
     address = Cluster.of(job).address(task)
-    server = start_server(address, job)
+    # Between rounds of local steps a ps has nothing to do, and workers beside it need the processors.
+    server = start_server(address, job, spins=not job.has_local_steps)
     events = MainThreadEvents()
     store = KeyValueStore(server.target, f"{task} ({address})")
     store.set(records.IDENTITY, records.identity_of(job, task).to_json())

@@ -358,9 +358,9 @@ class LocalSteps(StepPart):
                     step = dataclasses.replace(step, train=[*step.train, *batches.forgotten([self._local])])
                 if not self._is_elastic:
                     self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
+                made = self._notes.steps if self._update.lockstep else self._notes.steps + self._notes.left_out
             told = [self._pulled_step, self._round_steps]
             sections = RoundSections(self._local, self._pull, begun, told, opening, self._pushed, front)
-            made = self._notes.steps if self._update.lockstep else self._notes.steps + self._notes.left_out
             return LocalCalls(step, self._spec.plan.num_ps, sections, made)
 
         return made
