@@ -130,9 +130,10 @@ def _window(
 
 def settle(speaker: Running, workload: type[Workload]) -> Line:
     """The line with which the steady part begins."""
-    secs = workload.settle_secs
     warm = speaker.wait_for(lambda line: step_of(line) >= workload.warmup_steps, START_SECS)
-    return speaker.wait_for(lambda line: _is_step(line) and line.time >= warm.time + secs, secs + START_SECS)
+    return speaker.wait_for(
+        lambda line: _is_step(line) and line.time >= warm.time + workload.settle_secs, workload.settle_secs + START_SECS
+    )
 
 
 def _is_step(line: Line) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pathlib
 
 import pytest
 
@@ -51,19 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if not is_first:
                     case.add_marker(pytest.mark.variation)
                 is_first = False
-    items[:] = _spread([item for item in items if id(item) in kept])
-
-
-def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Puts the files of whole jobs evenly among the others: they wait for processes, while the others compute."""
-    files: dict[pathlib.Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    places: list[tuple[float, pathlib.Path]] = []
-    for are_jobs in (True, False):
-        paths = [path for path in files if (path.parent.name == "process") is are_jobs]
-        places += [((index + 0.5) / len(paths), path) for index, path in enumerate(paths)]
-    return [item for _, path in sorted(places) for item in files[path]]
+    items[:] = [item for item in items if id(item) in kept]
 
 
 def _values(case: pytest.Item) -> set[tuple[str, int]]:
