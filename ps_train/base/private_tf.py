@@ -321,6 +321,14 @@ def add_saving_listener(hook: Any, listener: Any) -> None:
         hook._listeners.append(listener)
 
 
+def with_operation(session: Any, call: Callable[[], Any]) -> Any:
+    """Makes a call of a session; its error has the operation that failed and where it was made, as those of `run` have.
+
+    The public API has that in `run` alone, and not in what `make_callable` returns.
+    """
+    return session._do_call(call)
+
+
 def last_save(hook: Any) -> int | None:
     """Returns the step from which a CheckpointSaverHook counts to its next save; None before the first one.
 

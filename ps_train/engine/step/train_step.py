@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from ps_train.base.gauge import Gauge
+from ps_train.cluster.sessions.calls import Fetches
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
@@ -65,7 +65,7 @@ class TrainStep:
         """Returns tensors with the present values of what parts of the step show."""
         return {gauge: value for part in self.parts for gauge, value in part.gauges().items()}
 
-    def steps_per_call(self, length: int) -> dict[str, Any]:
+    def steps_per_call(self, length: int) -> Fetches:
         """Returns the fetches of one call that makes several steps; the first time, the steps are added to the graph.
 
         Args:
@@ -76,30 +76,28 @@ class TrainStep:
           in batches of one size, where no step is without examples.
         """
         steps = self.calls.steps(length)
-        return {
-            "train": [op for step in steps for op in step.train] + self.calls.ends(length),
-            "examples": [] if self.is_endless else [step.examples for step in steps],
-        }
+        train = [op for step in steps for op in step.train] + self.calls.ends(length)
+        return Fetches(train=train, examples=[] if self.is_endless else [step.examples for step in steps])
 
-    def local_steps(self, count: int) -> dict[str, Any]:
+    def local_steps(self, count: int) -> Fetches:
         """Returns the fetches of a call of so many local steps; the first time, they are added to the graph."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return {"train": self.calls.local(count), "local": []}
+        return Fetches(train=self.calls.local(count), local=[])
 
-    def end_of_round(self) -> dict[str, Any]:
+    def end_of_round(self) -> Fetches:
         """Returns the fetches of a call that makes the last step of a round, and its exchange; see `RoundEnd`."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return self.calls.end._asdict()
+        return Fetches(self.calls.end._asdict())
 
-    def whole_round(self, length: int) -> dict[str, Any]:
+    def whole_round(self, length: int) -> Fetches:
         """Returns the fetches of a call that makes a whole round of so many steps; the first time, it adds them."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return self.calls.whole(length)._asdict()
+        return Fetches(self.calls.whole(length)._asdict())
 
-    def fronts(self, count: int) -> dict[str, Any]:
+    def fronts(self, count: int) -> Fetches:
         """Returns the fetches of a call that reads so many batches of a round before its rows are pulled."""
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return {"train": self.calls.fronts(count), "local": []}
+        return Fetches(train=self.calls.fronts(count), local=[])
 
 
 def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:

@@ -211,6 +211,7 @@ SYMBOLS = [
         "a local step reads a batch of its own beside the one that it uses",
         has("_remove_all_control_inputs", OPERATION),
     ),
+    Symbol("_do_call", "errors of steps do not name the user's line", has("_do_call", lambda: v1.Session)),
     Symbol("_set_attr", "each step of a following codec runs nodes of all codecs", has("_set_attr", OPERATION)),
     Symbol(
         "_lower_using_switch_merge", "each step of a following codec runs nodes of all codecs", a_condition_says_how

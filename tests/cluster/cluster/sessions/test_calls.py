@@ -12,10 +12,12 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.user_code import operations_of
 from ps_train.cluster.sessions import abandonable as attempts
 from ps_train.cluster.sessions.abandonable import run_abandonable
 from ps_train.cluster.sessions.calls import (
     AbandonedCallError,
+    Fetches,
     LostConnectionError,
     RepeatingSession,
     SessionGroup,
@@ -196,3 +198,50 @@ def test_a_large_graph_is_run_as_it_is(operations: int, left: int) -> None:
     with RepeatingSession("", graph, v1.ConfigProto()) as session:
         session.run(same, {given: [[1, 2, 3], [4, 5, 6]]}, options=options, run_metadata=metadata)
     assert sum(node.op.endswith("Transpose") for part in metadata.partition_graphs for node in part.node) == left
+
+
+def test_fetches_that_are_kept_are_looked_through_once_in_each_session_and_give_what_others_give() -> None:
+    target = POOL.take(1)[0].target
+    with tf.Graph().as_default() as graph:
+        count = tf.raw_ops.VarHandleOp(dtype=tf.int64, shape=[], shared_name="tests/kept")
+        begin = tf.raw_ops.AssignVariableOp(resource=count, value=tf.constant(0, tf.int64))
+        add = tf.raw_ops.AssignAddVariableOp(resource=count, value=tf.constant(2, tf.int64))
+        with tf.control_dependencies([add]):
+            value = tf.raw_ops.ReadVariableOp(resource=count, dtype=tf.int64)
+    sessions = [RepeatingSession(target, graph, v1.ConfigProto()) for _ in range(2)]
+    looks = []
+    for session in sessions:
+        make = session.make_callable
+        session.make_callable = lambda fetches, make=make, **given: looks.append(fetches) or make(fetches, **given)
+    sessions[0].run(begin)
+    kept, alike = Fetches(train=[add], told={"value": value}), Fetches(train=[add], told={"value": value})
+    assert [sessions[0].run(kept)["told"] for _ in range(3)] == [{"value": 2}, {"value": 4}, {"value": 6}]
+    assert sessions[1].run(kept) == {"train": [None], "told": {"value": 8}}
+    assert sessions[1].run(dict(kept)) == {"train": [None], "told": {"value": 10}}
+    assert looks == [dict(kept), dict(kept)]
+    with graph.as_default():
+        more = Fetches(told=value + 1)  # the graph has grown
+    assert sessions[0].run(more) == {"told": 13} and sessions[0].run(alike)["told"] == {"value": 14}
+    found = v1.RunMetadata()
+    sessions[0].run(kept, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=found)
+    assert found.step_stats.dev_stats
+
+
+def test_errors_of_fetches_that_are_kept_are_those_of_others() -> None:
+    target = POOL.take(1)[0].target
+    with tf.Graph().as_default() as graph:
+        given = v1.placeholder_with_default(tf.constant([1]), [None])
+        row = tf.gather(tf.constant([1.0, 2.0]), given + 7, name="mine")
+        never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/never").dequeue()
+    session = RepeatingSession(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
+    kept = Fetches(row=row)
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="mine") as caught:
+            session.run(kept)
+        assert [op.name for op in operations_of(caught.value)][:1] == ["mine"]
+    assert session.run(kept, {given: [-7]})["row"] == 1.0  # given values are those of this call
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        session.run(Fetches(never=never))
+    session.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(kept)
