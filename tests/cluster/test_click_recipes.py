@@ -50,6 +50,7 @@ def scored(model, steps=400, num_ps=2, **fields):
     return cluster.score()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("recipe", "planted", "below"), RECIPES, ids=lambda some: getattr(some, "__name__", ""))
 def test_a_recipe_ends_near_the_score_of_the_hidden_model(recipe, planted, below):
     best, found = planted(), scored(recipe())

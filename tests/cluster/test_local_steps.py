@@ -342,6 +342,7 @@ def test_a_bad_batch_ends_the_call_if_it_is_not_to_be_left_out(alone: str) -> No
     assert_close(cluster.values(), before, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["sync", long("async")])
 @pytest.mark.parametrize("outer", ["sgd", long("elastic")])
 def test_the_state_of_a_model_is_that_of_worker_0_after_its_last_local_step(update: str, outer: str) -> None:

@@ -144,6 +144,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(workers):
     assert_used(cluster, [0.0] * 50 + [1.0] * 20 + [0.0] * 30)
 
 
+@pytest.mark.long
 def test_a_restored_job_goes_on_with_the_rows_that_the_checkpoint_has_not_used(workers, tmp_path):
     source = Memory(2)
     source.add(0, *range(60))

@@ -14,6 +14,7 @@ from tests.support.machine.processes import Processes
 MODELS = "--model=tests.support.models.bad:"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "texts"),
     [
@@ -34,6 +35,7 @@ def test_a_mistake_costs_one_line_before_any_step(processes: Processes, model: s
     assert run.descendants() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "cause"),
     [

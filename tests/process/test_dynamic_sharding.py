@@ -94,6 +94,7 @@ def test_workers_that_are_killed_and_come_back_lose_no_example_and_use_none_twic
     kill_some(Run(processes, num_ps, 3, f"--update={update}", *ones_for(update)), random.Random(seed))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3 * PATIENCE_SECS)
 @pytest.mark.parametrize("seed, num_ps, update", [long(5, 2, "async"), long(6, 1, "bounded"), long(7, 2, "async")])
 def test_rounds_of_workers_that_are_killed_are_applied_as_a_whole_or_not_at_all(

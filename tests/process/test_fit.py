@@ -99,6 +99,7 @@ def test_a_notebook_trains_a_class_of_its_cells_again_and_again(processes: Proce
     assert "trained" not in run.output
 
 
+@pytest.mark.long
 def test_a_mistake_is_raised_with_its_cause_and_nothing_is_left(processes: Processes) -> None:
     path = script(
         processes,

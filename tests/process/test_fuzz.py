@@ -16,6 +16,7 @@ def test_a_parser_gives_a_value_or_its_error_for_any_input(name: str) -> None:
     run_cases(PARSERS[name], CASES, random_seed=1)
 
 
+@pytest.mark.long
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("kind", checkpoints.KINDS)
 def test_a_damaged_checkpoint_gives_an_error_or_the_saved_values(kind: str) -> None:

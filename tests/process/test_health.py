@@ -46,6 +46,7 @@ def test_a_healthy_job_is_called_healthy(processes: Processes, tmp_path, update)
     assert "slow_worker" in known or update == "async"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "task", "model", "flags"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -46,6 +47,7 @@ def write_old(directory: pathlib.Path, values: list[float]) -> None:
         v1.train.Saver().save(session, str(directory / "old" / "model.ckpt"))
 
 
+@pytest.mark.long
 def test_a_job_begins_with_given_rows_and_another_checkpoint_and_resumes_with_its_own(processes: Processes) -> None:
     directory = processes.directory
     (directory / "net.py").write_text(MODEL)

@@ -178,6 +178,7 @@ class _Cluster:
         return self._processes.script(self._path, str(self._epochs), env={"TF_CONFIG": config})
 
 
+@pytest.mark.long
 def test_tasks_of_a_cluster_call_fit_and_the_chief_alone_prints(processes: Processes) -> None:
     cluster = _Cluster(processes, epochs=3)
     found = [done(run) for run in cluster.runs.values()]

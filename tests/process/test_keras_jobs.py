@@ -45,6 +45,7 @@ def test_a_compiled_model_is_trained_scored_and_exported(
     np.testing.assert_allclose(outputs, network.predict(X[:50], verbose=0), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_job_begins_with_a_file_of_keras(processes: Processes, tmp_path: pathlib.Path) -> None:
     network = net()
     network.fit(X, CLASSES, verbose=0)

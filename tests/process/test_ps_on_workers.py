@@ -40,6 +40,7 @@ def values(processes: Processes, name: str) -> dict[str, np.ndarray]:
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key != "ps_train/run"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("victim", "update"), [(1, "sync"), long(0, "sync"), long(0, "async"), long(1, "bounded")])
 def test_a_worker_that_is_killed_comes_back_as_ps_and_worker_and_the_numbers_are_exact(
     processes: Processes, victim: int, update: str

@@ -122,6 +122,7 @@ def test_aggregators_that_exit_one_after_the_other_are_replaced_before_the_heart
         assert process.wait(30) == 130, process.output
 
 
+@pytest.mark.long
 def test_a_job_whose_workers_each_know_their_rack_ends_with_exactly_its_steps_and_examples(
     processes: Processes,
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support.machine.processes import Processes
 MODEL = "--model=tests.support.data.records:Records"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sharding", ["dynamic", long("static")])
 def test_every_record_is_used_once_and_the_export_takes_such_records(processes: Processes, sharding: str) -> None:
     data, directory = processes.directory / "data", processes.directory / "m"
@@ -55,6 +56,7 @@ def test_every_line_is_used_once(processes: Processes) -> None:
     assert json.loads((directory / "result.json").read_text())["metrics"] == {"ids": 1.0}
 
 
+@pytest.mark.long
 def test_a_damaged_file_ends_the_job_with_one_line(processes: Processes) -> None:
     data = processes.directory / "data"
     data.mkdir()

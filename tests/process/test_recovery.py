@@ -81,6 +81,7 @@ def count(values: np.ndarray) -> int:
     return int(values[0])
 
 
+@pytest.mark.long
 def test_after_the_loss_of_a_ps_only_its_variables_go_back_and_the_others_keep_their_newer_state(
     processes: Processes,
 ) -> None:

@@ -67,6 +67,7 @@ def spools(processes: Processes, name: str) -> list[pathlib.Path]:
     return [path for path in (processes.directory / name).glob("ps_train_spools_*/*") if any(path.iterdir())]
 
 
+@pytest.mark.long
 def test_a_job_goes_on_on_another_machine_from_what_is_on_the_store(processes: Processes) -> None:
     there = processes.directory / "store"
     there.mkdir()

@@ -134,6 +134,7 @@ def test_point_89_each_task_gets_tf_config_and_the_flags_that_the_script_defines
     ]
 
 
+@pytest.mark.long
 def test_point_89_the_first_failure_is_the_cause_and_ends_all(processes, tmp_path):
     text = "import json, os, sys, threading\ntask = json.loads(os.environ['TF_CONFIG'])['task']\n"
     text += "if task == {'type': 'worker', 'index': 1}:\n"

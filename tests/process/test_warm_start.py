@@ -46,6 +46,7 @@ def by_id(values: np.ndarray) -> np.ndarray:
     return values[positions_of(np.arange(len(values)), len(values))]
 
 
+@pytest.mark.long
 def test_a_job_begins_with_another_trainings_values(processes: Processes) -> None:
     directory = processes.directory
     (directory / "net.py").write_text(MODEL)

@@ -135,6 +135,7 @@ def check_equal(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_the_training_of_every_optimizer_goes_on_in_tensorflow_and_back_equal_to_the_bit(
     tmp_path: pathlib.Path, control_flow: None, update: str

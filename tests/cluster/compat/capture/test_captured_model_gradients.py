@@ -58,6 +58,7 @@ def first_step(train: Callable[[tf.Tensor], Any]) -> tuple[dict[str, Any], dict[
     return initial, cluster.values(), plain_values(program, initial, 1)
 
 
+@pytest.mark.long
 def test_the_gradients_of_the_first_step_are_tensorflows_to_the_noise_of_floats() -> None:
     initial, found, expected = first_step(lambda loss: v1.train.GradientDescentOptimizer(1.0).minimize(loss, step()))
     assert len(expected) > 30 and expected.keys() >= NO_GRADIENT

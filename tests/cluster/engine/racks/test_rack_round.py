@@ -75,6 +75,7 @@ def test_racks_equal_one_process_on_the_joined_batches(racks: str, num_ps: int, 
     assert rack_step(cluster, 0) == 20, "a step after the last one waits for no other"
 
 
+@pytest.mark.long
 def test_large_gradients_of_racks_are_weighed_once() -> None:
     model = Heavy(count=48)
     cluster = racked(model, 1, "aabb", max_steps=3)
@@ -149,6 +150,7 @@ def test_a_rack_goes_on_without_a_worker_that_left_and_with_it_when_it_is_back()
     assert cluster.values()["ps_train/examples"] == BATCH * (2 * 4 + 3 * 3 + 4)
 
 
+@pytest.mark.long
 def test_another_aggregator_makes_the_round_again_and_no_gradient_counts_twice() -> None:
     model = Whole(count=100, width=6)
     cluster = racked(model, 2, "aab", max_steps=1000)

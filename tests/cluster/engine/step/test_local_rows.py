@@ -377,6 +377,7 @@ def assert_same_ids(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray])
             assert_close(found[key], wanted[key], key, 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("update", "optimizer", "num_ps", "declared"),
     [
@@ -448,6 +449,7 @@ class Draws(Model):
         return -outputs[0] - outputs[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("by", "declared"),
     [
@@ -535,6 +537,7 @@ class Averaged(Bags):
         return tf.linalg.matvec(rows - before, tf.constant(self.direction(0)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["async", long("sync")])
 def test_a_model_may_assign_values_beside_its_tables(update: str) -> None:
     assert_as_plain(Averaged(), update=update, optimizer="adagrad")

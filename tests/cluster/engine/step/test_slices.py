@@ -30,6 +30,7 @@ def expected(model: Divided, of_slice: np.ndarray) -> dict[str, float]:
     }
 
 
+@pytest.mark.long
 def test_the_metrics_of_a_slice_are_those_of_its_examples_in_all_shards(monkeypatch) -> None:
     monkeypatch.setattr(module, "MOST_VALUES", 3)
     model = Divided(1500)

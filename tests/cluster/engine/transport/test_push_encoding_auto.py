@@ -24,6 +24,7 @@ def train(cluster, numbers):
         cluster.train(1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fields", [{"update": "sync"}, long({"steps_per_run": "4", "prefetch_pulls": 1}), long({"update": "bounded"})]
 )

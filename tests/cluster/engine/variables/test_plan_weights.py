@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.support.clusters.cluster import InProcessCluster
 from tests.support.models.tables import Bags
 
 
+@pytest.mark.long
 def test_a_checkpoint_restores_into_a_plan_of_other_weights(tmp_path):
     model, fields = Bags(count=400, dense=True), {"optimizer": "adagrad", "update": "sync", "batch_size": 8}
     even = InProcessCluster(model, 2, 1, tmp_path, **fields)

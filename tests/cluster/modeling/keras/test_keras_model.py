@@ -146,6 +146,7 @@ def test_shards_and_slices_of_the_test_data_add_up(make: Any, tmp_path: pathlib.
         )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_given_learning_rate_takes_the_place_of_the_optimizers(tmp_path: pathlib.Path) -> None:
     cluster = trained(of(mlp), tmp_path, learning_rate=0.05)
     check_values(cluster, fitted(mlp, optimizer=keras.optimizers.Adam(0.05)))
@@ -179,6 +180,7 @@ def test_gradients_that_overflow_make_no_update(tmp_path: pathlib.Path) -> None:
     assert factor == float(network.optimizer.dynamic_scale)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["model.keras", long("model.weights.h5")])
 def test_a_warm_start_takes_the_values_of_a_file_of_keras(name: str, tmp_path: pathlib.Path) -> None:
     network, path = fitted(mlp), tmp_path / name

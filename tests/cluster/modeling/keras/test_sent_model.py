@@ -24,6 +24,7 @@ def test_one_worker_equals_keras(name: str) -> None:
     assert_equal_values(by_cluster(KERAS_FITS[name](), STEPS, num_ps=1, num_workers=1), expected, 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_equals_keras_over_two_ps(name: str) -> None:

@@ -304,6 +304,7 @@ def test_files_of_ids_say_which_row_an_id_has(tmp_path) -> None:
     assert np.array_equal(by_id(after["t"]), expected)
 
 
+@pytest.mark.long
 def test_files_of_ids_say_which_row_an_id_has_in_a_variable_that_is_no_table(tmp_path) -> None:
     words = [f"w{number}" for number in range(40)]
     (tmp_path / "old.txt").write_text("\n".join(words) + "\n", encoding="utf-8-sig")

@@ -142,6 +142,7 @@ def test_each_format_has_the_columns_and_the_predictions_in_order(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", target.name]
 
 
+@pytest.mark.long
 def test_the_same_command_goes_on_after_sigkill_with_any_number_of_processes(
     tmp_path: pathlib.Path, export: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def begun(tmp_path):
     program_has_ended(None)
 
 
+@pytest.mark.long
 def test_a_loop_without_a_function_is_checkpointed_and_goes_on(begun, tmp_path):
     losses, _ = plainly(lambda: keras.optimizers.SGD(0.1, momentum=0.9), 7)
     found = []

@@ -195,6 +195,7 @@ def test_the_users_callback_sees_the_same_weights_rates_and_logs(burst):
     assert job.count("push") == 0
 
 
+@pytest.mark.long
 def test_all_of_keras_callbacks_do_what_they_do_in_fit(tmp_path):
     def callbacks(name):
         folder = tmp_path / name
@@ -274,6 +275,7 @@ def test_what_a_callback_writes_is_trained_on():
     assert job.count("pull slots") == 1 + 4
 
 
+@pytest.mark.long
 def test_moving_averages_are_swapped_in_for_validation_and_for_epochs():
     for on_epoch in (False, True):
         both(lambda _: [keras.callbacks.SwapEMAWeights(swap_on_epoch=on_epoch), Own()], 3, optimizer=averaging)  # noqa: B023

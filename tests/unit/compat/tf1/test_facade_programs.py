@@ -15,6 +15,7 @@ from tests.support.machine.processes import ROOT
 PROCESSES = 2
 
 
+@pytest.mark.long
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("number", range(PROCESSES))
 def test_a_program_of_each_row_runs_and_checks_its_numbers(tmp_path, number):

@@ -114,6 +114,7 @@ def test_an_object_without_an_end_goes_on():
     assert [batch[0].tolist() for batch, _ in read(data, 3, 2, 1, True)] == [[1], [3], [5]]
 
 
+@pytest.mark.long
 def test_it_travels(tmp_path):
     data = sent_data(Numbers(), seed=4)
     data.write(str(tmp_path))

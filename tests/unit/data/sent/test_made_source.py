@@ -64,6 +64,7 @@ def test_dimensions_in_which_the_first_batches_differ_are_unknown():
     assert [batch[0].shape for batch, _ in read(data, 3)] == [(2, 3), (2, 4), (1, 9)]
 
 
+@pytest.mark.long
 def test_functions_travel(tmp_path, monkeypatch):
     (tmp_path / "module_of_a_user.py").write_text("def make():\n    yield ([1.0, 2.0],)\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -69,6 +69,7 @@ def test_asynchronous_workers_read_shards_of_their_own():
     assert numbers(read(data, 2, 2, 1, True, start=5)) == found[1][2:]
 
 
+@pytest.mark.long
 def test_streams_travel(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet
