@@ -22,18 +22,17 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-import tensorflow.compat.v1 as v1
 
 from ps_train.base.gauge import Gauge
 from ps_train.base.private_tf import add_control_inputs, rename_variable
 from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.graph_spec import GraphSpec
+from ps_train.engine.step.inner_optimizer import InnerOptimizer
 from ps_train.engine.step.kept_batches import KeptBatches
 from ps_train.engine.step.local_calls import LocalCalls, RoundSections
-from ps_train.engine.step.local_rows import LocalRows, ahead_read, row_read, slot_of_any_length
+from ps_train.engine.step.local_rows import LocalRows, ahead_read, row_read
 from ps_train.engine.step.parts.following import FollowingPart, sync_limit
 from ps_train.engine.step.parts.step_part import (
     Ahead,
@@ -55,15 +54,14 @@ from ps_train.engine.transport.row_exchange import RowPush, RowRead
 from ps_train.engine.transport.sparse_mask import mask_name
 from ps_train.engine.updates.following.adaptation import ADAPTED
 from ps_train.engine.updates.following.batch_size_control import ScheduledValue
-from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
+from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers
 from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
 from ps_train.engine.updates.gradients.row_updates import RowUpdates
 from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
 from ps_train.engine.variables.variables import CheckpointEntry, on_worker, ps_device, zeros_variable
-from ps_train.engine.variables.worker_state import OWN, local_variable
-from ps_train.modeling.model import RATE_KEY
+from ps_train.engine.variables.worker_state import local_variable
 from ps_train.modeling.tables.deferred_lookups import OfVocabularies
 
 ROUNDS = Gauge(
@@ -83,15 +81,13 @@ class LocalSteps(StepPart):
 
     def __init__(self, spec: GraphSpec, update: UpdateMode, rate_divisors: Sequence[RateDivisor]) -> None:
         self._spec, self._update, self._rate_divisors = spec, update, rate_divisors
-        self._inner = RulesOfModel(spec.job, spec.model)
+        self._inner = InnerOptimizer(spec, rate_divisors)
         self._tables = spec.variables.tables_by_name() if spec.job.local_tables else {}
         names = {piece.name for name in self._tables for piece in spec.plan.slices_of(name)}
-        self._outer = OuterRules(spec.job, spec.replica.declared, self._inner, {*self._tables, *names})
+        self._outer = OuterRules(spec.job, spec.replica.declared, self._inner.rules, {*self._tables, *names})
         self._is_elastic = spec.job.is_elastic_average
         self._limits = spec.job.local_step_limits
         self._pushed: list[tf.Tensor] = []
-        self._rate: list[Any] = []
-        self._slots: list[Any] = []
         self._drawn: list[tf.Tensor] = []
         self._pushed_rows: dict[int, RowPush] = {}
         self._kept_pull: list[tf.Operation] = []
@@ -111,7 +107,6 @@ class LocalSteps(StepPart):
             given, opening = ({}, found.values) if self._is_elastic else (found.values, {})
             self._pulled_step, self._round_steps = self._kept.of_ps[0][1], tf.identity(self._steps_at(found.step))
             self._kept_pull = [self._kept.assign, *_assigned(self._start, found.values), *_assigned(self._now, given)]
-            self._rate_after = found.versions[:1]
             self._begin = _assigned(self._now, opening)
             self._notes = RoundNotes(self._limits.upper)
             self._exchange = found.exchange
@@ -151,7 +146,7 @@ class LocalSteps(StepPart):
                     {name: found.gradients[name] for name in found.rows}, {TOUCHED: found.used}
                 )
             self._local = self._local_step(inputs, found)
-            self._kept_pull += self._pulled_rate()
+            self._kept_pull += self._inner.pulled_rate(self._versions[:1])
             if self._is_elastic:
                 self._pull = tf.group(*self._kept_pull, name="ps_train/round/pull")
             with tf.control_dependencies(self._before_push):
@@ -201,26 +196,9 @@ class LocalSteps(StepPart):
 
         return dataclasses.replace(vocabularies, draw=draw, uses=uses)
 
-    def _pulled_rate(self) -> list[tf.Operation]:
-        """Makes the learning rate that may be changed from outside, on ps 0; returns the operation that pulls it.
-
-        An optimizer with such a rate has it in a variable, which is then no slot of the worker.
-        """
-        for one in self._slots:
-            first = tf.get_static_value(one.initial_value)
-            if one.op.name.rpartition("/")[2] == RATE_KEY and first is not None and np.ndim(first) == 0:
-                self._slots = [other for other in self._slots if other is not one]
-                with tf.device(ps_device(0)):
-                    rate = v1.get_variable(RATE_KEY, initializer=first, trainable=False, use_resource=True)
-                    with tf.control_dependencies(self._rate_after):
-                        value = rate.read_value()
-                self._rate = [rate]
-                return [one.assign(value, read_value=False)]
-        return []
-
     def entries(self) -> list[CheckpointEntry]:
         """Returns the entry of the learning rate, if it may be changed from outside."""
-        return [CheckpointEntry(RATE_KEY, "", one, optional=True) for one in self._rate]
+        return self._inner.entries()
 
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
@@ -245,23 +223,19 @@ class LocalSteps(StepPart):
         masked = {mask_name(name): mask for name, mask in {**found.masks, **used}.items()}
         for name, place in self._rows.places.items():
             gradients[name] = tf.IndexedSlices(gradients[name], place)
-        optimizers = AppliedOptimizers("", self._inner, {**self._now, **self._rows.variables}, inputs.step)
 
-        def apply() -> tf.Operation:
-            divisors = [divisor(found.examples, inputs.step) for divisor in self._rate_divisors]
-            # Its slots would otherwise take the names that those of the outer optimizer have in checkpoints.
-            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False, custom_getter=slot_of_any_length):
-                applied = optimizers.apply({**gradients, **masked}, divisors)
-            return tf.group(applied, *_assigned(self._now, found.state), *self._rows.used())
+        def others() -> list[tf.Operation]:
+            return [*_assigned(self._now, found.state), *self._rows.used()]
 
-        before = {id(variable) for variable in v1.global_variables()}
         # A value may be read for the loss alone, which no gradient waits for.
         read = [*inputs.values.values(), *found.gradients.values(), *found.state.values(), *self._rows.read(), *judged]
+        variables, condition = {**self._now, **self._rows.variables}, is_used if may_be_empty else None
         with tf.control_dependencies(read):
-            applied = v1.cond(is_used, apply, tf.no_op) if may_be_empty else apply()
+            applied = self._inner.apply(
+                variables, {**gradients, **masked}, found.examples, inputs.step, condition, others
+            )
             passed = self._rows.passed()
-        self._rows.with_slots(optimizers.row_slots)
-        self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
+        self._rows.with_slots(self._inner.row_slots)
         is_step = is_there if self._update.lockstep else is_used  # a batch that is left out is one of a round's
         noted = self._notes.add(found, is_there, is_used, is_step, after=[inputs.step])
         return tf.group(applied, noted, *passed, *found.updates, name="ps_train/round/local")
@@ -311,7 +285,7 @@ class LocalSteps(StepPart):
 
     def _updated_rows(self, given: ToUpdate) -> list[AppliedOptimizers]:
         """Lets each local step apply its rows on the ps, where they do not stay on the worker."""
-        optimizers = given.make_optimizers(self._inner)
+        optimizers = given.make_optimizers(self._inner.rules)
         rows = RowUpdates(optimizers, self._rate_divisors)
         done = [rows.update(ps, [push], self._used_examples, self._step) for ps, push in self._pushed_rows.items()]
         add_control_inputs(self._local, done)
@@ -341,13 +315,13 @@ class LocalSteps(StepPart):
         if self._spec.job.inner_state == "keep":
             return []
         with tf.control_dependencies([self._local]):
-            return [slot.assign(tf.identity(slot.initial_value), read_value=False) for slot in self._slots]
+            return self._inner.fresh()
 
     def calls(self, calls: MakeCalls) -> MakeCalls:
         """Makes the calls of rounds."""
 
         def made(step: UnrolledStep, ahead: Ahead) -> UnrolledCalls:
-            opening = [*self._begin, self._notes.forgotten(), *(slot.initializer for slot in self._slots)]
+            opening = [*self._begin, self._notes.forgotten(), *self._inner.begun()]
             front: Section | None = None
             with on_worker(self._spec.device), tf.device(self._spec.towers.home):
                 begun = ahead.begin()
@@ -436,14 +410,3 @@ def _value_of(variable: Any) -> tf.Tensor:
 def _assigned(variables: Mapping[str, Any], values: Mapping[str, tf.Tensor]) -> list[tf.Operation]:
     """Returns the assignments of those variables that have a value."""
     return [variables[name].assign(value, read_value=False) for name, value in values.items() if name in variables]
-
-
-def _moved(variables: list[Any]) -> list[Any]:
-    """Moves variables from those of the program to the worker's own."""
-    graph = v1.get_default_graph()
-    of_program = graph.get_collection_ref(v1.GraphKeys.GLOBAL_VARIABLES)
-    ids = {id(variable) for variable in variables}
-    of_program[:] = [variable for variable in of_program if id(variable) not in ids]
-    for variable in variables:
-        graph.add_to_collection(OWN, variable)
-    return variables
