@@ -46,6 +46,7 @@ class ReceivedPush:
       sums: float32 [sums], what the batch adds to the values that all workers add up; empty without them.
       round: int64 [2], the steps that the push stands for, and the batches that were left out of it; empty for a push
         of one step.
+      lone_rows: gradients of rows that move when the push arrives, and not with the round.
     """
 
     ps: int
@@ -57,17 +58,16 @@ class ReceivedPush:
     state: PushedState = dataclasses.field(default_factory=PushedState)
     sums: tuple[tf.Tensor, ...] = ()
     round: tuple[tf.Tensor, ...] = ()
+    lone_rows: tuple[RowPush, ...] = ()
 
     def on_ps(self) -> ReceivedPush:
         """Returns the push with its tensors on the ps (the device scope of the caller), decoded there."""
         # Identities copy no data.  A control dependency on the original tensors would send a message of its own.
         vectors = self.decode([tf.identity(vector) for vector in self.vectors])
-        rows = tuple(some.on_ps() for some in self.rows)
+        rows, lone = tuple(some.on_ps() for some in self.rows), tuple(some.on_ps() for some in self.lone_rows)
         progress = tuple(tf.identity(one) for one in self.progress)
         state, sums, round = self.state.on_ps(), tuple(map(tf.identity, self.sums)), tuple(map(tf.identity, self.round))
-        return dataclasses.replace(
-            self, vectors=vectors, decode=tuple, rows=rows, progress=progress, state=state, sums=sums, round=round
-        )
+        return ReceivedPush(self.ps, self.parcels, vectors, tuple, rows, progress, state, sums, round, lone)
 
     def steps(self) -> Any:
         """Returns the number of steps that the push stands for, an int or an int64 scalar."""
@@ -93,7 +93,7 @@ class ReceivedPush:
 
     def tensors(self) -> list[tf.Tensor]:
         """Returns all tensors of the push."""
-        rows = [tensor for some in self.rows for tensor in (some.message, some.gradients)]
+        rows = [tensor for some in (*self.rows, *self.lone_rows) for tensor in (some.message, some.gradients)]
         return [*self.vectors, *rows, *self.state.vectors, *self.progress, *self.sums, *self.round]
 
     def gradients(self) -> tuple[dict[str, Any], Header]:

@@ -12,7 +12,7 @@ from ps_train.data.pipeline import Batches
 from ps_train.engine.step.backward import Computed, PulledInputs
 from ps_train.engine.step.parts.step_part import Compute, MakeUpdate, Push, StepPart, ToUpdate, Updated
 from ps_train.engine.transport.received_push import ReceivedPush
-from ps_train.engine.updates.modes.shard_part import RoundPart, ShardPart, Verdict
+from ps_train.engine.updates.modes.shard_part import PendingSum, RoundPart, ShardPart, Verdict
 from ps_train.engine.variables.variables import ps_device, zeros_variable
 from ps_train.modeling.model import SUMS
 
@@ -89,47 +89,4 @@ class SummedOnPs(ShardPart):
 
     def in_round(self, replica: int, replicas: int) -> list[RoundPart]:
         """Returns the sums of a round."""
-        return [SummedInRound(self._total)]
-
-
-class SummedInRound(RoundPart):
-    """What the pushes of a synchronous round add, which counts when the round ends.
-
-    Args:
-      total: float64 variable [count].
-    """
-
-    def __init__(self, total: tf.Variable) -> None:
-        self._total = total
-        self._pending = v1.get_variable(
-            "ps_train/sums_of_round",
-            shape=total.shape,
-            initializer=v1.zeros_initializer(),
-            trainable=False,
-            use_resource=True,
-        )
-
-    def accepts(self, push: ReceivedPush) -> tf.Tensor:
-        """Returns True: it refuses no push."""
-        return tf.constant(True)
-
-    def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
-        """Adds a push if `only_if` (bool scalar) is true."""
-        (added,) = push.sums
-        return self._pending.assign_add(tf.where(only_if, added, tf.zeros_like(added)), read_value=False)
-
-    def discard(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
-        """Does nothing: a push that is left out adds nothing."""
-        return tf.no_op()
-
-    def finish(self) -> tf.Operation:
-        """Adds the round to the sums."""
-        pending = self._pending.read_value()
-        with tf.control_dependencies([pending]):
-            counted = self._total.assign_add(tf.cast(pending, tf.float64), read_value=False)
-        with tf.control_dependencies([counted]):
-            return self.clear()
-
-    def clear(self) -> tf.Operation:
-        """Forgets the round."""
-        return self._pending.assign(tf.zeros_like(self._pending), read_value=False)
+        return [PendingSum("ps_train/sums_of_round", self._total, lambda push: push.sums[0])]

@@ -36,29 +36,44 @@ class RowUpdates:
     def update(
         self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor, steps: Any = 1
     ) -> tf.Operation:
-        """Returns the operation that applies a push to the rows on a ps.
+        """Returns the operation that applies a push to the rows on a ps, under its lock.
 
         Args:
           ps: index of the ps.
           rows: the push.
-          examples: float32 scalar, number of examples that it stands for; without any it changes nothing.
+          examples: float32 scalar, number of examples that it stands for.
           step: int64 scalar, number of updates before it.
           steps: number of steps that it stands for.
         """
         with tf.device(ps_device(ps)):
             here, examples, step = [one.on_ps() for one in rows], tf.identity(examples), tf.identity(step)
             number = tf.identity(steps)
-
-            def apply() -> tf.Operation:
-                gradients: dict[str, Any] = {}
-                for one in here:
-                    gradients |= one.gradients_by_slice(one.message, one.gradients)
-                divisors = [divisor(examples, step) for divisor in self._rate_divisors]
-                return self._optimizers[ps].apply(gradients, divisors, number)
-
             arrived = [tensor for one in here for tensor in (one.message, one.gradients)]
             return with_mutex(
                 mutex_of(ps),
                 [*arrived, examples, step, number],
-                lambda: ([v1.cond(examples > 0, apply, tf.no_op)], None),
+                lambda: ([self.apply(ps, here, examples, step, number)], None),
             )[0]
+
+    def apply(
+        self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor, steps: Any, only_if: Any = True
+    ) -> tf.Operation:
+        """Returns the operation that applies a push to the rows on a ps; call it on the ps, under its lock.
+
+        Args:
+          ps: index of the ps.
+          rows: the push, on the ps.
+          examples: float32 scalar, number of examples that it stands for; without any it changes nothing.
+          step: int64 scalar, number of updates before it.
+          steps: number of steps that it stands for.
+          only_if: bool scalar; without it nothing is changed.
+        """
+
+        def done() -> tf.Operation:
+            gradients: dict[str, Any] = {}
+            for one in rows:
+                gradients |= one.gradients_by_slice(one.message, one.gradients)
+            divisors = [divisor(examples, step) for divisor in self._rate_divisors]
+            return self._optimizers[ps].apply(gradients, divisors, steps)
+
+        return v1.cond((examples > 0) & only_if, done, tf.no_op)

@@ -104,7 +104,7 @@ class Asynchronous(UpdateMode):
         kept = [*accepted, *(condition for verdict in verdicts for condition in verdict.kept_if)]
         counts = Counts(
             replica.index,
-            push.skipped(),
+            [push.skipped()],
             [tf.cast(~tf.reduce_all(tf.stack(kept)), tf.int64)] if kept else [],
             [(staleness, tf.cast(next(iter(only_if), True), tf.int64))],
         )

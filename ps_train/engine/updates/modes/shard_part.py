@@ -57,38 +57,77 @@ class Counts(NamedTuple):
 
     Attributes:
       replica: index of the replica that pushes.
-      skipped, dropped: int64 scalars, as in `RunCounters`; `dropped` is empty where no push is dropped.
+      skipped: an int64 scalar, as in `RunCounters`; empty for one of a round (`PendingSum`).
+      dropped: an int64 scalar, as in `RunCounters`; empty where no push is dropped.
       staleness: the staleness of its gradient, and 1 if it was used; empty in modes without.
     """
 
     replica: int
-    skipped: tf.Tensor
+    skipped: Sequence[tf.Tensor] = ()
     dropped: Sequence[tf.Tensor] = ()
     staleness: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
 class RoundPart:
-    """A part of a synchronous round on one ps; make it on the ps's device."""
+    """A part of a synchronous round on one ps; make it on the ps's device.  All methods but `add` may do nothing."""
 
-    def accepts(self, push: ReceivedPush) -> tf.Tensor:
-        """Returns whether the round uses a push (bool scalar); else it is added as an empty one."""
-        raise NotImplementedError
+    def accepts(self, push: ReceivedPush) -> list[tf.Tensor]:
+        """Returns bool scalars; a push is added as an empty one unless all of them are true."""
+        return []
 
     def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
-        """Records the replica's push if `only_if` (bool scalar) is true."""
+        """Records the replica's push if `only_if` (bool scalar) is true: it is in time, and all parts accept it."""
         raise NotImplementedError
 
     def discard(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
         """Ends a late push that is left out for good, if `only_if` (bool scalar) is true."""
-        raise NotImplementedError
+        return tf.no_op()
 
     def finish(self) -> tf.Operation:
         """Ends the round."""
-        raise NotImplementedError
+        return tf.no_op()
 
     def clear(self) -> tf.Operation:
         """Begins the round again."""
-        raise NotImplementedError
+        return tf.no_op()
+
+
+class PendingSum(RoundPart):
+    """What the pushes of a round add to a total, which counts when the round ends: as its update, once or not at all.
+
+    Args:
+      name: of the variable that keeps it meanwhile.
+      total: variable on this ps.
+      added: returns what a push adds.
+    """
+
+    def __init__(self, name: str, total: tf.Variable, added: Callable[[ReceivedPush], tf.Tensor]) -> None:
+        self._total, self._added = total, added
+        self._pending = v1.get_variable(
+            name,
+            shape=total.shape,
+            dtype=total.dtype.base_dtype,
+            initializer=v1.zeros_initializer(),
+            trainable=False,
+            use_resource=True,
+        )
+
+    def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
+        """Adds a push if `only_if` (bool scalar) is true."""
+        added = tf.cast(self._added(push), self._pending.dtype)
+        return self._pending.assign_add(tf.where(only_if, added, tf.zeros_like(added)), read_value=False)
+
+    def finish(self) -> tf.Operation:
+        """Adds the round to the total."""
+        pending = self._pending.read_value()
+        with tf.control_dependencies([pending]):
+            counted = self._total.assign_add(pending, read_value=False)
+        with tf.control_dependencies([counted]):
+            return self.clear()
+
+    def clear(self) -> tf.Operation:
+        """Forgets the round."""
+        return self._pending.assign(tf.zeros_like(self._pending), read_value=False)
 
 
 class ShardPart:
@@ -122,6 +161,10 @@ class RunCounting(ShardPart):
     def __init__(self, counters: RunCounters) -> None:
         self._counters = counters
 
+    def in_round(self, replica: int, replicas: int) -> list[RoundPart]:
+        """Returns the gradients of a round that were left out."""
+        return [PendingSum("ps_train/skipped_of_round", self._counters.skipped, ReceivedPush.skipped)]
+
     def updated(self, update: Update) -> list[tf.Operation]:
         """Counts the examples of an update."""
         examples = tf.cast(update.header.examples, tf.float64)
@@ -133,7 +176,7 @@ class RunCounting(ShardPart):
         for staleness, applied in counts.staleness:
             where = [[tf.constant(counts.replica, tf.int64), tf.minimum(staleness, BINS - 1)]]
             done.append(self._counters.staleness.scatter_nd_add(where, [applied]).op)
-        done.append(self._counters.skipped.assign_add(counts.skipped, read_value=False))
+        done += [self._counters.skipped.assign_add(one, read_value=False) for one in counts.skipped]
         return done + [self._counters.dropped.assign_add(one, read_value=False) for one in counts.dropped]
 
 

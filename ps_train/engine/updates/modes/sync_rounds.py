@@ -9,6 +9,8 @@ then completes what it has left.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -127,15 +129,14 @@ class RoundShard:
         Returns:
           The operations, and whether the push was dropped (bool scalar).
         """
-        push, dropped, noted = here, late, list[tf.Operation]()
-        for part in self._parts:
-            accepted = part.accepts(here)
-            push = push.masked_by(accepted)
-            noted.append(part.add(here, accepted & in_time))
-            dropped |= in_time & ~accepted & ~here.is_nothing()
-            if self._discards:
-                torn = tf.not_equal(here.header().torn, 0)
-                noted.append(part.discard(here, accepted & late & ~torn))
+        conditions = [one for part in self._parts for one in part.accepts(here)]
+        accepted = functools.reduce(operator.and_, conditions, tf.constant(True))
+        noted = [part.add(here, accepted & in_time) for part in self._parts]
+        if self._discards:
+            is_whole = tf.equal(here.header().torn, 0)
+            noted += [part.discard(here, accepted & late & is_whole) for part in self._parts]
+        push = here.masked_by(accepted) if conditions else here
+        dropped = late | (in_time & ~accepted & ~here.is_nothing())
         return [self._sums.add(push, in_time, first), *noted], dropped
 
     def _wait(self, waits: tf.Tensor, until: tf.Tensor) -> tf.Operation:
@@ -214,7 +215,7 @@ class CoordinatorShard(RoundShard):
         go_on = self._go_on(finish, now + tf.cast(over, tf.int64))
         with tf.control_dependencies([go_on]):  # both write the gate's variable
             wait = self._wait(waits, until)
-        done = [go_on, close, self._assign(after.next_if(over)), wait, *self._count(here, in_time, dropped)]
+        done = [go_on, close, self._assign(after.next_if(over)), wait, *self._count(dropped)]
         # A push that is here already may have been lost on the way to another ps.
         is_here = member & current & tf.equal(after.arrived[index], 1)
         outcome = tf.where(is_here, IN_TIME, tf.where(late, LATE, NEITHER))
@@ -272,7 +273,6 @@ class CoordinatorShard(RoundShard):
     def _assign(self, state: RoundState) -> tf.Operation:
         return self._state.assign(tf.stack([state.membership, state.arrived]), read_value=False)
 
-    def _count(self, here: ReceivedPush, in_time: tf.Tensor, dropped: tf.Tensor) -> list[tf.Operation]:
-        skipped = tf.where(in_time, here.skipped(), 0)
-        counts = Counts(self._replica.index, skipped, [tf.cast(dropped, tf.int64)])
+    def _count(self, dropped: tf.Tensor) -> list[tf.Operation]:
+        counts = Counts(self._replica.index, dropped=[tf.cast(dropped, tf.int64)])
         return [op for part in self._shard.parts for op in part.counted(counts)]

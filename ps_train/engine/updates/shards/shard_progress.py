@@ -99,12 +99,12 @@ class RoundProgress(RoundPart):
             f"ps_train/tickets_{ps}", initializer=self._none, trainable=False, use_resource=True
         )
 
-    def accepts(self, push: ReceivedPush) -> tf.Tensor:
-        """Returns whether this round uses a push: its examples are unused, and no other replica has pushed them."""
+    def accepts(self, push: ReceivedPush) -> list[tf.Tensor]:
+        """Returns whether a push's examples are unused, and no other replica has pushed them in this round."""
         (batches,) = push.progress
         recorded = tf.reshape(self._batches.read_value()[:, :, 0], [-1])
         taken = tf.reduce_any(tf.equal(recorded, batches[:, :1]) & (batches[:, :1] >= 0))
-        return self._shard_progress.are_next(batches) & ~taken
+        return [self._shard_progress.are_next(batches) & ~taken]
 
     def add(self, push: ReceivedPush, only_if: tf.Tensor) -> tf.Operation:
         """Records this replica's batches if `only_if` (bool scalar, computed from `accepts`) is true."""

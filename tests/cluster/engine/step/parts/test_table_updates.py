@@ -14,6 +14,7 @@ from ps_train import Arrays
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
+from ps_train.engine.updates.modes.quorum import JOINING
 from tests.cluster.test_tables import RATE, assert_tables, by_hand, rules_of
 from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.long import long
@@ -109,6 +110,27 @@ def test_rows_move_while_the_round_waits_for_another_worker() -> None:
     cluster.train_of([1], 1)
     step.join(20)
     assert cluster.global_step() == 1 and not step.is_alive()
+
+
+@pytest.mark.parametrize("num_ps", [2, long(1)])
+def test_the_push_with_which_a_worker_announces_itself_moves_no_row(num_ps: int) -> None:
+    """Nothing of it is used, and the worker reads its batch again where shards say which examples are used."""
+    cluster = cluster_of(num_ps, 2, AddedBags(), table_update="async")
+    before = cluster.values()
+    cluster.dismiss(1)
+    announced = threading.Thread(target=cluster.train_of, args=([1], 1), daemon=True)
+    announced.start()
+    eventually(lambda: cluster.read("ps_train/round_state_0")[0][1] == JOINING, 20, "the announcement")
+    cluster.train_of([0], 1)
+    announced.join(20)
+    assert not announced.is_alive() and cluster.global_step() == 1
+    (ids, labels), *_ = batches_of(Bags(), BATCH, 1)
+    tables = {name: before[name].astype(np.float64) for name in COMBINERS}
+    for name, (rows, gradient) in gradients_of_bags(before, ids[::2], labels[::2], added=True).items():
+        tables[name][rows] -= RATE * gradient
+    assert_tables(cluster.values(), tables, TOLERANCE)
+    cluster.train(1)
+    assert any(np.abs(cluster.values()[name] - tables[name]).max() > 1e-3 for name in COMBINERS)
 
 
 def test_each_workers_rows_are_updates_of_their_own() -> None:

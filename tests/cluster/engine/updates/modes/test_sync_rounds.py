@@ -275,3 +275,27 @@ def test_after_a_reset_all_are_members_a_waiting_one_goes_on_and_a_late_push_doe
     assert np.array_equal(cluster.values()["w"], before) and cluster.global_step() == 0
     cluster.train(2)
     assert cluster.global_step() == 2
+
+
+class FirstIsBad(Linear):
+    """The first batch of worker 0 has a label that is no number."""
+
+    def data(self, split, data_dir):
+        data = super().data(split, data_dir)
+        labels = data.labels.copy()
+        labels[0] = np.nan
+        return Arrays(data.features, labels)
+
+
+def test_a_gradient_that_is_left_out_of_a_round_is_counted_when_the_round_ends() -> None:
+    """A checkpoint before that has neither the round nor the count: a job that resumes makes the round again."""
+    cluster = InProcessCluster(FirstIsBad(count=120), 2, 2, update="sync", batch_size=BATCH, on_nan="skip")
+    cluster.start()
+    bad = threading.Thread(target=step, args=(cluster, 0), daemon=True)
+    bad.start()
+    eventually(lambda: cluster.read("ps_train/round_state_0")[1][0] == 1, 20, "the gradient of worker 0")
+    assert cluster.values()["ps_train/skipped"] == 0 and cluster.global_step() == 0
+    step(cluster, 1)
+    bad.join(20)
+    assert not bad.is_alive()
+    assert cluster.values()["ps_train/skipped"] == 1 and cluster.global_step() == 1
