@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.step.parts.summed import SummedInRound, SummedOnPs, Sums
+from ps_train.engine.step.parts.summed import SummedOnPs, Sums
 from ps_train.engine.transport.received_push import ReceivedPush
 from ps_train.engine.variables.variables import zeros_variable
 
@@ -28,7 +28,7 @@ def test_single_examples_count_after_many() -> None:
         total, one = zeros_variable("total", tf.float64, [1]), tf.ones([1])
         push = ReceivedPush(0, (), (), sums=(one,))
         (added,) = SummedOnPs(total).judge(push).ended([])
-        in_round = SummedInRound(total)
+        (in_round,) = SummedOnPs(total).in_round(0, 1)
         pending, finished = in_round.add(push, tf.constant(True)), in_round.finish()
         session.run(v1.global_variables_initializer())
         session.run(total.assign([MANY]))
