@@ -81,7 +81,8 @@ class BadBags(Bags):
 
     def loss(self, outputs: Any, labels: Any) -> Any:
         is_bad = tf.math.is_nan(labels)
-        rooted = tf.sqrt(tf.where(is_bad, outputs * 0.0, tf.ones_like(outputs)))
+        zero = tf.where(is_bad, 0.0, 1.0)  # TensorFlow 2.16 takes the gradient of a product with a constant 0 for 0
+        rooted = tf.sqrt(tf.where(is_bad, outputs * zero, tf.ones_like(outputs)))
         return tf.reduce_mean(tf.square(outputs - tf.where(is_bad, 0.0, labels)) + rooted)
 
 
