@@ -35,6 +35,7 @@ class InnerOptimizer:
 
     Attributes:
       rules: the update rules of the job.
+      row_slots: after `apply`, returns the slots of a table by its name; see `AppliedOptimizers`.
     """
 
     def __init__(self, spec: GraphSpec, rate_divisors: Sequence[RateDivisor]) -> None:

@@ -67,7 +67,17 @@ class ReceivedPush:
         rows, lone = tuple(some.on_ps() for some in self.rows), tuple(some.on_ps() for some in self.lone_rows)
         progress = tuple(tf.identity(one) for one in self.progress)
         state, sums, round = self.state.on_ps(), tuple(map(tf.identity, self.sums)), tuple(map(tf.identity, self.round))
-        return ReceivedPush(self.ps, self.parcels, vectors, tuple, rows, progress, state, sums, round, lone)
+        return dataclasses.replace(
+            self,
+            vectors=vectors,
+            decode=tuple,
+            rows=rows,
+            progress=progress,
+            state=state,
+            sums=sums,
+            round=round,
+            lone_rows=lone,
+        )
 
     def steps(self) -> Any:
         """Returns the number of steps that the push stands for, an int or an int64 scalar."""

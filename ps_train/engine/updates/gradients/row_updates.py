@@ -33,30 +33,32 @@ class RowUpdates:
     def __init__(self, optimizers: Sequence[AppliedOptimizers], rate_divisors: Sequence[RateDivisor] = ()) -> None:
         self._optimizers, self._rate_divisors = optimizers, rate_divisors
 
-    def update(
-        self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor, steps: Any = 1
-    ) -> tf.Operation:
-        """Returns the operation that applies a push to the rows on a ps, under its lock.
+    def update(self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor) -> tf.Operation:
+        """Returns the operation that applies the push of one step to the rows on a ps, under its lock.
 
         Args:
           ps: index of the ps.
           rows: the push.
           examples: float32 scalar, number of examples that it stands for.
           step: int64 scalar, number of updates before it.
-          steps: number of steps that it stands for.
         """
         with tf.device(ps_device(ps)):
             here, examples, step = [one.on_ps() for one in rows], tf.identity(examples), tf.identity(step)
-            number = tf.identity(steps)
             arrived = [tensor for one in here for tensor in (one.message, one.gradients)]
             return with_mutex(
                 mutex_of(ps),
-                [*arrived, examples, step, number],
-                lambda: ([self.apply(ps, here, examples, step, number)], None),
+                [*arrived, examples, step],
+                lambda: ([self.apply(ps, here, examples, step)], None),
             )[0]
 
     def apply(
-        self, ps: int, rows: Sequence[RowPush], examples: tf.Tensor, step: tf.Tensor, steps: Any, only_if: Any = True
+        self,
+        ps: int,
+        rows: Sequence[RowPush],
+        examples: tf.Tensor,
+        step: tf.Tensor,
+        steps: Any = 1,
+        only_if: Any = True,
     ) -> tf.Operation:
         """Returns the operation that applies a push to the rows on a ps; call it on the ps, under its lock.
 

@@ -9,8 +9,6 @@ then completes what it has left.
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,7 +128,7 @@ class RoundShard:
           The operations, and whether the push was dropped (bool scalar).
         """
         conditions = [one for part in self._parts for one in part.accepts(here)]
-        accepted = functools.reduce(operator.and_, conditions, tf.constant(True))
+        accepted = tf.reduce_all(tf.stack([True, *conditions]))
         noted = [part.add(here, accepted & in_time) for part in self._parts]
         if self._discards:
             is_whole = tf.equal(here.header().torn, 0)
