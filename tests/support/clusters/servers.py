@@ -37,6 +37,19 @@ class Running:
         return str(self.server.target)
 
 
+class _Noting(RepeatingSession):
+    """A session that knows whether a call of it was cut off at a deadline."""
+
+    cut_off = False
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().run(*args, **kwargs)
+        except tf.errors.DeadlineExceededError:
+            self.cut_off = True
+            raise
+
+
 class Pool:
     """Servers that nobody uses, and those that the present test uses."""
 
@@ -58,7 +71,7 @@ class Pool:
     def session(self, target: str, graph: tf.Graph, config: v1.ConfigProto) -> RepeatingSession:
         """One that lives until its server is given back.  A session that is collected while an iterator of it fetches
         ahead takes the iterator's device away: the process dies of a segmentation fault."""
-        session = RepeatingSession(target, graph=graph, config=config)
+        session = _Noting(target, graph=graph, config=config)
         self._sessions.append(session)
         return session
 
@@ -68,9 +81,16 @@ class Pool:
 
     def give_back(self) -> None:
         """Resets the servers, which ends iterators before sessions.  A server that does not let go of a step is not
-        used again, nor is any session of this test then closed."""
+        used again, nor is any session of this test then closed.
+
+        Tasks may work on after a call of theirs was cut off.  A server that is reset meanwhile may die of a segmentation
+        fault, and nothing says when they end: the servers of such a test are kept as they are.
+        """
         used, self._used = self._used, []
         sessions, self._sessions = self._sessions, []
+        if any(isinstance(session, _Noting) and session.cut_off for session in sessions):
+            self._kept += sessions
+            return
         # A server that is reset while a session of it is closed dies of the same fault.
         poll_until(_nothing_is_closed, time.monotonic() + _RESET_SECS, 0.01)
         for running in used:

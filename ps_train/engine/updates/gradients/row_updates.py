@@ -1,7 +1,7 @@
 """Updates of tables' rows as each worker brings them, while dense values move in rounds.
 
     rows = RowUpdates(optimizers, divisors)
-    rows.update(0, push.rows, examples, step, steps=1)          # an operation under the lock of ps 0
+    rows.update(0, push.rows, examples, step)                   # an operation under the lock of ps 0
 
 No step is counted, and nobody waits: a row has the updates of all pushes that have arrived.  Persia (Lian et al. 2022)
 trains dense values synchronously and rows so.
