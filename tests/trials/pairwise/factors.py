@@ -185,6 +185,16 @@ class Row:
         return 1e-6 if self.is_exact else 0.1
 
     @property
+    def epsilon(self) -> float | None:
+        """Adam's epsilon; None for other optimizers.
+
+        With its small default the first steps of new slots depend on the sign of a gradient, as those of Adagrad do.
+        """
+        if self.optimizer not in ("adam", "lazy_adam"):
+            return None
+        return 1e-8 if self.is_exact else 0.01
+
+    @property
     def ps_after_event(self) -> int:
         """The number of ps of the last job."""
         return self.num_ps % 3 + 1 if self.event == "rescale" else self.num_ps
@@ -216,8 +226,8 @@ class Row:
         }  # fmt: skip
         values |= {"pull_codec": self.codecs[0], "push_codec": self.codecs[1], **CLIPS[self.clip]}
         values |= {"learning_rate": RATE, "shuffle_buffer": 0, "seed": 5, "save_steps": SAVE_STEPS}
-        if self.accumulator is not None and not self.is_exact:
-            values |= {"optimizer_arg": f"initial_accumulator_value={self.accumulator}"}
+        for name, value in {"initial_accumulator_value": self.accumulator, "epsilon": self.epsilon}.items():
+            values |= {} if value is None or self.is_exact else {"optimizer_arg": f"{name}={value}"}
         values |= {"epochs": EPOCHS} if self.ending == "epochs" else {}
         values |= {"shard_examples": 2 * BATCH} if self.sharding == "dynamic" else {}
         values |= {"ps_recovery": "consistent"} if self.event == "kill_ps" else {}

@@ -259,7 +259,7 @@ class _Inner:
     """
 
     def __init__(self, row: Row, present: Callable[[], tuple[Values, set[int]]]) -> None:
-        self._optimizer, self._present = Optimizer(row.optimizer, row.accumulator or 0.0), present
+        self._optimizer, self._present = Optimizer.of(row), present
         self._slots: dict[str, dict[str, np.ndarray]] = {}
 
     def moves(self, gradients: Values, rate: float) -> Values:

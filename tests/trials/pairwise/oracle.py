@@ -54,14 +54,16 @@ class Optimizer:
 
     Args:
       name: the value of --optimizer.
-      accumulator: initial value of the accumulators of Adagrad.
+      accumulator: initial value of the accumulators of Adagrad; None: its default.
+      epsilon: that of Adam; None: its default.
 
     Attributes:
       slots: names of the slots, and their initial value; those of the checkpoint are in SLOT_KEYS.
     """
 
-    def __init__(self, name: str, accumulator: float = 0.1) -> None:
-        self.name, self._count = name, 0
+    def __init__(self, name: str, accumulator: float | None = None, epsilon: float | None = None) -> None:
+        self.name, self._count, self._epsilon = name, 0, 1e-8 if epsilon is None else epsilon
+        accumulator = 0.1 if accumulator is None else accumulator
         self.slots: Mapping[str, float] = {
             "sgd": {},
             "momentum": {"momentum": 0.0},
@@ -72,6 +74,11 @@ class Optimizer:
             "ftrl": {"accumulator": 0.1, "linear": 0.0},
             "rmsprop": {"rms": 1.0, "momentum": 0.0},
         }[name]
+
+    @classmethod
+    def of(cls, row: Row) -> Optimizer:
+        """Returns the optimizer of a row."""
+        return cls(row.optimizer, row.accumulator, row.epsilon)
 
     def make_slots(self, value: np.ndarray) -> dict[str, np.ndarray]:
         """Makes the slots of a variable."""
@@ -103,7 +110,7 @@ class Optimizer:
         if self.name in ("adam", "lazy_adam"):
             m, v = 0.9 * slots["m"] + 0.1 * g, 0.999 * slots["v"] + 0.001 * g**2
             rate = RATE * np.sqrt(1 - 0.999**self._count) / (1 - 0.9**self._count)
-            return w - rate * m / (np.sqrt(v) + 1e-8), {"m": m, "v": v}
+            return w - rate * m / (np.sqrt(v) + self._epsilon), {"m": m, "v": v}
         if self.name == "adagrad":
             accumulator = slots["accumulator"] + g**2
             return w - RATE * g / np.sqrt(accumulator), {"accumulator": accumulator}
@@ -141,8 +148,8 @@ class Oracle:
         else:
             rows = GIVEN_ROWS if row.table == "rows" else np.full((IDS, DIMENSION), ROW)
             self.values |= {"emb": rows.astype(np.float64), "emb/default": np.full((1, DIMENSION), ROW)}
-        self._optimizer = Optimizer(row.optimizer, row.accumulator or 0.0)
-        self._row_optimizer = Optimizer(row.optimizer, row.accumulator or 0.0) if row.has_lone_rows else self._optimizer
+        self._optimizer = Optimizer.of(row)
+        self._row_optimizer = Optimizer.of(row) if row.has_lone_rows else self._optimizer
         # With top_k all momentum of dense variables is on the worker, which forgets that of each value that it sends.
         is_forgetful = row.codecs[1].startswith("top_k") and row.optimizer == "momentum"
         self._dense_optimizer = Optimizer("sgd") if is_forgetful else self._optimizer
