@@ -9,7 +9,7 @@ A model is built before, to find its variables (`trace.py`); `backward.py` build
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -60,6 +60,7 @@ class TrainStep:
     local: LocalState
     lockstep: bool
     is_endless: bool
+    _fetches: dict[str, Fetches] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def gauges(self) -> dict[Gauge, tf.Tensor]:
         """Returns tensors with the present values of what parts of the step show."""
@@ -75,29 +76,44 @@ class TrainStep:
           "train": the operations of all steps.  "examples": number of examples of each step; empty for endless input
           in batches of one size, where no step is without examples.
         """
-        steps = self.calls.steps(length)
-        train = [op for step in steps for op in step.train] + self.calls.ends(length)
-        return Fetches(train=train, examples=[] if self.is_endless else [step.examples for step in steps])
+
+        def made() -> Fetches:
+            steps = self.calls.steps(length)
+            train = [op for step in steps for op in step.train] + self.calls.ends(length)
+            return Fetches(train=train, examples=[] if self.is_endless else [step.examples for step in steps])
+
+        return self._once(f"steps {length}", made)
 
     def local_steps(self, count: int) -> Fetches:
         """Returns the fetches of a call of so many local steps; the first time, they are added to the graph."""
-        assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return Fetches(train=self.calls.local(count), local=[])
+        return self._once(f"local {count}", lambda: Fetches(train=self._local_calls.local(count), local=[]))
 
     def end_of_round(self) -> Fetches:
         """Returns the fetches of a call that makes the last step of a round, and its exchange; see `RoundEnd`."""
-        assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return Fetches(self.calls.end._asdict())
+        return self._once("end", lambda: Fetches(self._local_calls.end._asdict()))
 
     def whole_round(self, length: int) -> Fetches:
         """Returns the fetches of a call that makes a whole round of so many steps; the first time, it adds them."""
-        assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return Fetches(self.calls.whole(length)._asdict())
+        return self._once(f"whole {length}", lambda: Fetches(self._local_calls.whole(length)._asdict()))
 
     def fronts(self, count: int) -> Fetches:
         """Returns the fetches of a call that reads so many batches of a round before its rows are pulled."""
+        return self._once(f"fronts {count}", lambda: Fetches(train=self._local_calls.fronts(count), local=[]))
+
+    def pull(self) -> Fetches:
+        """Returns the fetches of a call that pulls the rows of a round whose batches are read."""
+        return self._once("pull", lambda: Fetches(train=self._local_calls.pull, local=[]))
+
+    @property
+    def _local_calls(self) -> LocalCalls:
         assert isinstance(self.calls, LocalCalls), "the job has local steps"
-        return Fetches(train=self.calls.fronts(count), local=[])
+        return self.calls
+
+    def _once(self, call: str, make: Callable[[], Fetches]) -> Fetches:
+        """Returns the fetches of a call, which are made the first time: a session looks through each of them once."""
+        if call not in self._fetches:
+            self._fetches[call] = make()
+        return self._fetches[call]
 
 
 def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:

@@ -19,7 +19,6 @@ from typing import Any, cast
 from ps_train.base.bounds import Bounds
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.engine.step.local_calls import LocalCalls
-from ps_train.engine.step.train_step import TrainStep
 from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES, Burst, BurstScheduler, steps_to_pay
 from ps_train.training.loop.loop import TrainingLoop
 
@@ -122,11 +121,6 @@ class LocalLoop(TrainingLoop):
 
     _must_pull = _is_unmoved = False
 
-    def __init__(self, name: str, step: TrainStep, *arguments: Any, **options: Any) -> None:
-        super().__init__(name, step, *arguments, **options)
-        self._local_steps, self._whole_round = functools.cache(step.local_steps), functools.cache(step.whole_round)
-        self._end_of_round, self._fronts = functools.cache(step.end_of_round), functools.cache(step.fronts)
-
     def paused(self) -> None:
         """Begins the next round with values that are pulled again: others may have changed them meanwhile."""
         self._must_pull = True
@@ -142,13 +136,13 @@ class LocalLoop(TrainingLoop):
             planned = rounds.round_length(self.global_step, size.steps - begun)
             before, length, is_last = self.global_step, planned, begun + planned >= size.steps
             if not self._needs_hooks(size, is_last) and rounds.is_one_call(planned):
-                made = self._end_round(run, planned, self._whole_round(planned))
+                made = self._end_round(run, planned, self._step.whole_round(planned))
             else:
                 left = self._make_alone(run, planned)
                 if left is None:
                     break
                 length, with_hooks = planned - left, self._needs_hooks(size, is_last)
-                made = self._end_round(run_with_hooks if with_hooks else run, length, self._end_of_round())
+                made = self._end_round(run_with_hooks if with_hooks else run, length, self._step.end_of_round())
                 self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
             # In lockstep a round moves the global step by that of the replica with the most steps.
@@ -176,7 +170,7 @@ class LocalLoop(TrainingLoop):
         left, started = planned - 1, time.monotonic()
         while left and not self._should_stop() and (secs := rounds.secs_left(time.monotonic() - started)) > 0:
             count = rounds.next_local_call(left, secs)
-            run(self._local_steps(count))
+            run(self._step.local_steps(count))
             left -= count
         return None if left and self._should_stop() else left
 
@@ -187,9 +181,9 @@ class LocalLoop(TrainingLoop):
             if self._should_stop():
                 return False
             count = rounds.next_local_call(left)
-            run(self._fronts(count))
+            run(self._step.fronts(count))
             left -= count
-        run({"train": self._calls.pull, "local": []})
+        run(self._step.pull())
         return True
 
     def _end_round(self, run: Callable[..., Any], length: int, fetches: Mapping[str, Any]) -> int:

@@ -75,7 +75,6 @@ class TrainingLoop:
         self._bursts = bursts or BurstScheduler()
         self._wrappers = wrappers
         self._hooks_time = -math.inf
-        self._steps_per_call = functools.cache(step.steps_per_call)
         self._opening = step.steps_per_call(0)["train"]
         self._count = count
         self._last_examples = 0.0
@@ -228,7 +227,7 @@ class TrainingLoop:
                 self._made += self._with_hooks(run_with_hooks) > 0
             else:
                 self._count_call(length)
-                steps = run(self._steps_per_call(length))["examples"]
+                steps = run(self._step.steps_per_call(length))["examples"]
                 self._count(length, float(sum(steps)) if steps else length * self._last_examples)
                 self._made += sum(examples > 0 for examples in steps) if steps else length
             begun += length or 1

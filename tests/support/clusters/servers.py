@@ -83,8 +83,8 @@ class Pool:
         """Resets the servers, which ends iterators before sessions.  A server that does not let go of a step is not
         used again, nor is any session of this test then closed.
 
-        Tasks may work on after a call of theirs was cut off.  A server that is reset meanwhile may die of a segmentation
-        fault, and nothing says when they end: the servers of such a test are kept as they are.
+        Tasks may work on after a call of theirs was cut off.  A server that is reset meanwhile may die of a
+        segmentation fault, and nothing says when they end: the servers of such a test are kept as they are.
         """
         used, self._used = self._used, []
         sessions, self._sessions = self._sessions, []

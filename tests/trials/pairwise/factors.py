@@ -189,10 +189,12 @@ class Row:
         """Adam's epsilon; None for other optimizers.
 
         With its small default the first steps of new slots depend on the sign of a gradient, as those of Adagrad do.
+        Where workers do not wait for each other, it keeps the default: there the model is linear, so signs are certain,
+        but not where a round ends; with a larger epsilon the first steps after that would be shorter.
         """
         if self.optimizer not in ("adam", "lazy_adam"):
             return None
-        return 1e-8 if self.is_exact else 0.01
+        return 1e-8 if self.is_exact or self.is_stale else 0.01
 
     @property
     def ps_after_event(self) -> int:

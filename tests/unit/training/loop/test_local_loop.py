@@ -208,6 +208,7 @@ def loop_of(
         end_of_round=lambda: {"train": END},
         whole_round=lambda length: {"train": WHOLE + length},
         fronts=lambda count: {"train": FRONT + count, "local": []},
+        pull=lambda: {"train": [PULL], "local": []},
     )
     rounds = scheduler(steps, **options)
     count = (lambda *one: counted.append(one)) if counted is not None else lambda *one: None
