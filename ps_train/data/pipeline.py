@@ -93,6 +93,10 @@ class DataSource:
         return data
 
 
+def _copy(tensor: tf.Tensor | None) -> tf.Tensor | None:
+    return None if tensor is None else tf.identity(tensor)
+
+
 @dataclasses.dataclass(frozen=True)
 class Batches:
     """Batches inside a graph.  Run `initializer` with `feeds` before the first batch.
@@ -131,7 +135,7 @@ class Batches:
         """Returns the same batches with tensors of their own, which may later come from elsewhere than the input."""
         own = {"features": self.features, "labels": self.labels, "examples": self.examples}
         own |= {} if self.progress is None else {"progress": self.progress}
-        copies = tf.nest.map_structure(tf.identity, own, expand_composites=True)
+        copies = tf.nest.map_structure(_copy, own, expand_composites=True)
         return dataclasses.replace(self, **copies, is_apart=True)
 
     def next(self, after: Sequence[tf.Tensor]) -> Batches:

@@ -78,6 +78,41 @@ def test_two_workers_train_as_keras_does_and_a_second_fit_goes_on(processes: Pro
     assert all(one["apart"] < 1e-6 and one["history"] < 1e-5 for one in found), found
 
 
+def test_callbacks_do_what_they_do_in_keras_between_rounds_of_local_steps(processes: Processes) -> None:
+    """A round is longer than an epoch; the rows of the embedding stay on the worker, or travel in each step."""
+    path = script(
+        processes,
+        """
+        class Halves(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.set_weights([0.5 * one for one in self.model.get_weights()])
+
+        def made():
+            keras.utils.set_random_seed(1)
+            layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
+            model = keras.Sequential([keras.Input((2,), dtype="int64"), *layers])
+            model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
+            return model
+
+        chance = np.random.default_rng(1)
+        data = {"x": chance.integers(0, 20_000, (160, 2)), "y": chance.normal(size=(160, 1)), "shuffle": False}
+        data |= {"batch_size": 32, "verbose": 0, "epochs": 3}
+        callbacks = lambda: [Halves(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.3)]
+        job = {"num_ps": 1, "num_workers": 1, "update": "sync", "local_steps": 20}
+        twin = made()
+        expected = twin.fit(**data, callbacks=callbacks())
+        for more in ({}, {"local_tables": False}):
+            here = made()
+            found = ps_train.keras.fit(here, **data, callbacks=callbacks(), **job, **more)
+            pairs = zip(here.get_weights(), twin.get_weights(), strict=True)
+            apart = float(max(np.abs(one - other).max() for one, other in pairs))
+            show(apart=apart, history=lists_apart(found, expected))
+        """,
+    )
+    local, by_step = done(processes.script(path))
+    assert max(local["apart"], local["history"], by_step["apart"], by_step["history"]) < 1e-5
+
+
 @pytest.mark.long
 def test_callbacks_of_a_model_with_two_outputs_do_what_they_do_in_keras(processes: Processes) -> None:
     path = script(

@@ -98,9 +98,13 @@ class InnerOptimizer:
                 return [one.assign(value, read_value=False)]
         return []
 
-    def entries(self) -> list[CheckpointEntry]:
-        """Returns the entry of the learning rate, if it may be changed from outside."""
-        return [CheckpointEntry(RATE_KEY, "", one, optional=True) for one in self._rate]
+    def entries(self, follower: bool = False) -> list[CheckpointEntry]:
+        """Returns the entry of the learning rate, if it may be changed from outside.
+
+        Args:
+          follower: True if optimizers on the ps have this rate, too, and save it.
+        """
+        return [CheckpointEntry(RATE_KEY, "", one, follower=follower, optional=True) for one in self._rate]
 
     def begun(self) -> list[tf.Operation]:
         """Returns the operations that make the slots those of a new session."""

@@ -77,6 +77,7 @@ def trace_rules(optimizer: Any, variables: Sequence[Any], names: Sequence[str]) 
         int(iterations.numpy()),
         float(optimizer.global_clipnorm or 0.0),
         float(optimizer.loss_scale_factor or 0.0),
+        bool(optimizer.use_ema),
         scale,
         taken.homes,
     )

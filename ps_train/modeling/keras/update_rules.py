@@ -30,7 +30,14 @@ from ps_train.modeling.keras.kernel import KINDS, Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.model import RATE_KEY
 
-_FORMAT = 1
+_FORMAT = 2
+
+REFUSED_WITH_AVERAGES = dict.fromkeys(
+    ("local_steps", "outer_optimizer"),
+    "use_ema=True of its optimizer averages the weights of every step, and a worker keeps those of local steps; "
+    "compile it without",
+)
+"""The flags that are not possible where averages take the place of the weights, with the reason; see `averages`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,6 +141,7 @@ class UpdateRules:
       iterations: number of updates that the optimizer had made when it was traced.
       global_clipnorm: the norm to which a worker clips all gradients together; 0.0 for none.
       loss_scale_factor: the factor of the loss, by which a worker divides the gradients; 0.0 for none.
+      averages: True if averages of the weights take their place in the end.
       loss_scale: the dynamic factor of the loss; None for none.
       homes: of a variable and a slot, by their names, to the optimizer's variable; only in the process that traced.
     """
@@ -144,6 +152,7 @@ class UpdateRules:
     iterations: int = 0
     global_clipnorm: float = 0.0
     loss_scale_factor: float = 0.0
+    averages: bool = False
     loss_scale: LossScale | None = None
     homes: Mapping[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
 
@@ -247,7 +256,7 @@ class UpdateRules:
                 file.writestr(where, graph)
             file.writestr("rate", self.rate.graph)
             rate = {**_plain(self.rate, "output", "initial"), "inputs": sorted(self.rate.inputs)}
-            own = _plain(self, "optimizer_name", "iterations", "global_clipnorm", "loss_scale_factor")
+            own = _plain(self, "optimizer_name", "iterations", "global_clipnorm", "loss_scale_factor", "averages")
             scale = dataclasses.asdict(self.loss_scale) if self.loss_scale else None
             everything = {"format": _FORMAT, **own, "loss_scale": scale, "rate": rate, "rules": described}
             file.writestr("rules.json", json.dumps(everything))

@@ -117,9 +117,19 @@ class RoundScheduler(BurstScheduler):
 
 
 class LocalLoop(TrainingLoop):
-    """The loop that runs one replica's rounds; see `TrainingLoop`."""
+    """The loop that runs one replica's rounds.
+
+    Args:
+      arguments, options: see `TrainingLoop`.
+      limit: returns the global step up to which steps may be made now.  Where it has changed, the next round begins
+        with values that are pulled again: the chief may have written some between two epochs.
+    """
 
     _must_pull = _is_unmoved = False
+
+    def __init__(self, *arguments: Any, limit: Callable[[], int] = lambda: 0, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limit, self._last_limit = limit, 0
 
     def paused(self) -> None:
         """Begins the next round with values that are pulled again: others may have changed them meanwhile."""
@@ -128,12 +138,17 @@ class LocalLoop(TrainingLoop):
     def make_burst(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
         """Makes the rounds of a burst; returns True if the input has ended."""
         rounds = cast(RoundScheduler, self._bursts)
+        if (limit := self._limit()) != self._last_limit:
+            self._last_limit = limit
+            self._must_pull |= not self._calls.begins_alone  # else each round pulls by itself
         if self._must_pull:
             self._must_pull = False
             self._pull(run, self._calls.pull)
         first, begun = self.global_step, 0
         while begun < size.steps and not self._should_stop():
             planned = rounds.round_length(self.global_step, size.steps - begun)
+            if self._step.lockstep and begun and planned < rounds.round_length(self.global_step):
+                break  # rounds have become longer since the burst was chosen; other replicas do not cut this one
             before, length, is_last = self.global_step, planned, begun + planned >= size.steps
             if not self._needs_hooks(size, is_last) and rounds.is_one_call(planned):
                 made = self._end_round(run, planned, self._step.whole_round(planned))

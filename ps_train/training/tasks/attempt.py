@@ -182,8 +182,10 @@ class Attempt:
         )
         wrappers = [wrap for duty in duties for wrap in duty.wrappers()]
         source, count = self._parts.feed.source(steps), self._joined.telemetry.add
-        loop = LocalLoop if has_rounds else TrainingLoop
-        return loop(str(prepared.task), step, source, self.should_stop, first_step, bursts, wrappers, count)
+        arguments = (str(prepared.task), step, source, self.should_stop, first_step, bursts, wrappers, count)
+        if not has_rounds:
+            return TrainingLoop(*arguments)
+        return LocalLoop(*arguments, **({"limit": self._ledger.limit} if prepared.model.has_epochs else {}))
 
     def _run_loop(self, loop: TrainingLoop, monitored: Any, session: v1.Session, steps: StepSource) -> None:
         """Makes steps until no steps or no input is left, then leaves the rounds."""

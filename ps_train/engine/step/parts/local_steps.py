@@ -198,7 +198,7 @@ class LocalSteps(StepPart):
 
     def entries(self) -> list[CheckpointEntry]:
         """Returns the entry of the learning rate, if it may be changed from outside."""
-        return self._inner.entries()
+        return self._inner.entries(follower=bool(self._pushed_rows))
 
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""

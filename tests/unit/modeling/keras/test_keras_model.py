@@ -126,6 +126,14 @@ def test_flags_that_compile_gives_are_refused(flags: dict[str, Any], text: str) 
     use_flags(model_of(), Job(learning_rate=0.5, l2=0.1, keras_tables="dense"))
 
 
+@pytest.mark.parametrize("flags", [{"local_steps": "4"}, {"update": "sync", "outer_optimizer": "elastic"}])
+def test_averages_of_weights_need_every_step(flags: dict[str, Any]) -> None:
+    averaging = keras.optimizers.SGD(0.1, use_ema=True)
+    with pytest.raises(ConfigError, match=r"is not possible with KerasModel: use_ema=True .*compile it without"):
+        use_flags(model_of(optimizer=averaging), Job(**flags))
+    use_flags(model_of(), Job(**flags))
+
+
 def test_a_schedule_takes_no_learning_rate() -> None:
     schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.5)
     model = model_of(optimizer=keras.optimizers.SGD(schedule))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import keras
 import pytest
+import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
 from ps_train.config.job import Job
 from ps_train.modeling.keras.sent_model import TracedKerasModel
+from ps_train.modeling.keras.traced_step import trace_step
 from ps_train.modeling.load_model import use_flags
 
 
@@ -23,3 +26,13 @@ def test_a_flag_that_is_not_possible_is_refused_with_advice(fields: dict[str, st
     model = object.__new__(TracedKerasModel)
     with pytest.raises(ConfigError, match=f"{next(iter(fields))}.*is not possible with TracedKerasModel: .*{advice}"):
         use_flags(model, Job(**fields))
+
+
+def test_averages_of_weights_need_every_step() -> None:
+    network = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    network.compile(keras.optimizers.SGD(0.1, use_ema=True), "mse")
+    batch = tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1]), None
+    model = TracedKerasModel(trace_step(network, batch))
+    with pytest.raises(ConfigError, match=r"local_steps=4 is not possible with TracedKerasModel: use_ema=True"):
+        use_flags(model, Job(local_steps="4"))
+    use_flags(model, Job())

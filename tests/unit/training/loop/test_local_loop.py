@@ -15,7 +15,7 @@ import pytest
 
 from ps_train.base.bounds import Bounds
 from ps_train.engine.step.local_calls import Told
-from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES
+from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES, Burst
 from ps_train.training.loop.local_loop import LocalLoop, RoundScheduler
 from ps_train.training.loop.loop import LoopExit
 from ps_train.training.loop.step_sources import LockstepSource, StepSource
@@ -196,6 +196,7 @@ def loop_of(
     steps: int = 3,
     counted: list[tuple[int, float]] | None = None,
     begins_alone: bool = False,
+    limit: Callable[[], int] = lambda: 0,
     **options: Any,
 ) -> LocalLoop:
     told = Told(step="step", round_steps="round_steps")
@@ -212,7 +213,7 @@ def loop_of(
     )
     rounds = scheduler(steps, **options)
     count = (lambda *one: counted.append(one)) if counted is not None else lambda *one: None
-    return LocalLoop("worker:0", step, source, should_stop, 0, rounds, count=count)
+    return LocalLoop("worker:0", step, source, should_stop, 0, rounds, count=count, limit=limit)
 
 
 def after(calls: int) -> Callable[[], bool]:
@@ -349,6 +350,26 @@ def test_after_a_pause_the_first_round_pulls_again() -> None:
     assert loop.run(Context(session)) == LoopExit.STEPS
     assert session.calls == [PULL, 1, 1, END, PULL, 1, 1, END, 1, 1, END]
     assert (session.openings, loop.global_step) == (1, 26)
+
+
+@pytest.mark.parametrize("begins_alone", [False, True])
+def test_the_first_round_after_an_epoch_pulls_what_the_chief_may_have_written(begins_alone: bool) -> None:
+    session, limits = Session(), iter([6, 6, 9])
+    loop = loop_of(Settled(3, 3), begins_alone=begins_alone, limit=lambda: next(limits))
+    for _ in range(3):
+        loop.make_burst(session.run, session.run, Burst(3, False))
+    begun = [FRONT + 1] * 3 + [PULL] if begins_alone else []
+    pulls = [begun] * 3 if begins_alone else [[PULL], [], [PULL]]
+    assert session.calls == [call for pull in pulls for call in [*pull, 1, 1, END]]
+
+
+def test_a_round_in_lockstep_is_not_cut_because_rounds_have_become_longer() -> None:
+    """The other replicas may have begun another burst."""
+    session = Session(steps=3)  # from the second round on
+    loop = loop_of(LockstepSource(100), steps=2)
+    for steps in (4, 3, 2):
+        loop.make_burst(session.run, session.run, Burst(steps, False))
+    assert session.made == [2, 3, 2], "the last burst has no more"
 
 
 def test_rounds_in_lockstep_end_at_the_last_step() -> None:
