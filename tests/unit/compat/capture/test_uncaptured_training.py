@@ -102,9 +102,7 @@ def test_point_59_events_have_loss_speed_and_summaries_of_the_user(tmp_path):
     assert events["loss"][0] == (1, pytest.approx(np.mean(Y[:BATCH] ** 2), rel=1e-5))
     steps = [step for step, _ in events["loss"]]
     assert steps == [step for step, _ in events["own"]] and steps[0] == 1 and len(steps) == 3
-    assert {*np.diff(steps)} <= {3, 4}, (
-        "TensorFlow's hook reads the step beside its update, and may count it early"
-    )
+    assert {*np.diff(steps)} <= {3, 4}, "TensorFlow's hook reads the step beside its update, and may count it early"
     assert "global_step/sec" in events
 
 
