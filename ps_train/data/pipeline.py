@@ -133,8 +133,7 @@ class Batches:
 
     def apart(self) -> Batches:
         """Returns the same batches with tensors of their own, which may later come from elsewhere than the input."""
-        own = {"features": self.features, "labels": self.labels, "examples": self.examples}
-        own |= {} if self.progress is None else {"progress": self.progress}
+        own = {name: getattr(self, name) for name in ("features", "labels", "examples", "progress")}
         copies = tf.nest.map_structure(_copy, own, expand_composites=True)
         return dataclasses.replace(self, **copies, is_apart=True)
 

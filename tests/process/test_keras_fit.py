@@ -37,6 +37,10 @@ def lists_apart(one, other):
     assert one.history.keys() == other.history.keys(), (one.history, other.history)
     return float(max(np.abs(np.array(one.history[key]) - other.history[key]).max() for key in one.history))
 
+class Halves(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.set_weights([0.5 * one for one in self.model.get_weights()])
+
 def data_of(fit):
     return {"x": fit.x, "y": fit.y, "sample_weight": fit.sample_weight, "class_weight": fit.class_weight,
             "batch_size": fit.batch_size, "shuffle": False, "verbose": 0}
@@ -83,10 +87,6 @@ def test_callbacks_do_what_they_do_in_keras_between_rounds_of_local_steps(proces
     path = script(
         processes,
         """
-        class Halves(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch, logs=None):
-                self.model.set_weights([0.5 * one for one in self.model.get_weights()])
-
         def made():
             keras.utils.set_random_seed(1)
             layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
@@ -118,10 +118,6 @@ def test_callbacks_of_a_model_with_two_outputs_do_what_they_do_in_keras(processe
     path = script(
         processes,
         """
-        class Halves(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch, logs=None):
-                self.model.set_weights([0.5 * one for one in self.model.get_weights()])
-
         def callbacks(name):
             return [
                 Halves(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.7),

@@ -106,11 +106,9 @@ class KerasModel(Model):
     def refused_flags(self) -> Mapping[str, str]:  # type: ignore[override]
         """The flags that are not possible with a Keras model."""
         scheduled = {"learning_rate": "its optimizer has a schedule; change that"} if self._has_schedule else {}
-        optimizer = self.network.optimizer
-        averages = getattr(optimizer, "inner_optimizer", optimizer).use_ema
         return {
             **scheduled,
-            **(REFUSED_WITH_AVERAGES if averages else {}),
+            **(REFUSED_WITH_AVERAGES if self._optimizer.use_ema else {}),
             "optimizer": _OF_COMPILE,
             "optimizer_arg": _OF_COMPILE,
             "compute_dtype": "its layers have a dtype; use keras.mixed_precision.set_global_policy()",
@@ -119,12 +117,15 @@ class KerasModel(Model):
         }
 
     @property
+    def _optimizer(self) -> Any:
+        """The model's optimizer, within a LossScaleOptimizer if it has one."""
+        return getattr(self.network.optimizer, "inner_optimizer", self.network.optimizer)
+
+    @property
     def _has_schedule(self) -> bool:
         import keras
 
-        optimizer = self.network.optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        return not isinstance(optimizer.learning_rate, keras.Variable)  # a schedule gives a tensor
+        return not isinstance(self._optimizer.learning_rate, keras.Variable)  # a schedule gives a tensor
 
     @functools.cached_property
     def may_skip(self) -> bool:  # type: ignore[override]

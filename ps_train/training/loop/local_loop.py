@@ -144,11 +144,11 @@ class LocalLoop(TrainingLoop):
         if self._must_pull:
             self._must_pull = False
             self._pull(run, self._calls.pull)
-        first, begun = self.global_step, 0
+        first, begun, round_steps = self.global_step, 0, rounds.round_steps
         while begun < size.steps and not self._should_stop():
+            if self._step.lockstep and rounds.round_steps != round_steps:
+                break  # the burst ends within a round of the new length, which other replicas do not cut
             planned = rounds.round_length(self.global_step, size.steps - begun)
-            if self._step.lockstep and begun and planned < rounds.round_length(self.global_step):
-                break  # rounds have become longer since the burst was chosen; other replicas do not cut this one
             before, length, is_last = self.global_step, planned, begun + planned >= size.steps
             if not self._needs_hooks(size, is_last) and rounds.is_one_call(planned):
                 made = self._end_round(run, planned, self._step.whole_round(planned))

@@ -149,8 +149,12 @@ class Attempt:
             self._has_ended,
             self._parts.feed.takes_ahead,
             self._while_paused,
-            self._ledger.limit if self._prepared.model.has_epochs else lambda: 0,
+            self._end_of_epoch,
         )
+
+    def _end_of_epoch(self) -> int:
+        """Returns the global step up to which steps may be made now; 0 for all, or if the model has no epochs."""
+        return self._ledger.limit() if self._prepared.model.has_epochs else 0
 
     def _has_ended(self) -> bool:
         return self._parts.user_hooks.have_ended
@@ -185,7 +189,7 @@ class Attempt:
         arguments = (str(prepared.task), step, source, self.should_stop, first_step, bursts, wrappers, count)
         if not has_rounds:
             return TrainingLoop(*arguments)
-        return LocalLoop(*arguments, **({"limit": self._ledger.limit} if prepared.model.has_epochs else {}))
+        return LocalLoop(*arguments, limit=self._end_of_epoch)
 
     def _run_loop(self, loop: TrainingLoop, monitored: Any, session: v1.Session, steps: StepSource) -> None:
         """Makes steps until no steps or no input is left, then leaves the rounds."""

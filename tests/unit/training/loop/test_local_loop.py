@@ -372,6 +372,14 @@ def test_a_round_in_lockstep_is_not_cut_because_rounds_have_become_longer() -> N
     assert session.made == [2, 3, 2], "the last burst has no more"
 
 
+def test_a_burst_in_lockstep_ends_with_the_hooks_though_another_replica_makes_longer_rounds() -> None:
+    """As with --round_secs, where each round has as many steps as fit."""
+    session = Session(others=1)
+    loop = loop_of(LockstepSource(100))
+    loop.make_burst(session.run, functools.partial(session.run, hooks=True), Burst(6, True))
+    assert session.made == [3, 2] and session.with_hooks == [False, True]
+
+
 def test_rounds_in_lockstep_end_at_the_last_step() -> None:
     session = Session(steps=4)
     assert loop_of(LockstepSource(10), steps=4).run(Context(session)) == LoopExit.STEPS
