@@ -223,6 +223,55 @@ def make_accumulators_of_any_length(optimizer: Any, constant: Callable[[float], 
     optimizer._create_slots = create
 
 
+def before_updates(optimizer: Any, prepare: Callable[[Any], Sequence[tf.Operation]]) -> None:
+    """Makes an optimizer do something to a variable before it applies a gradient to it.
+
+    The public API has no place for it where the slots exist and the hyperparameters are tensors.
+
+    Args:
+      optimizer: the optimizer.
+      prepare: returns operations for a variable, after which the gradient is applied.
+    """
+
+    def after(apply: Callable[..., tf.Operation]) -> Callable[..., tf.Operation]:
+        def applied(grad: tf.Tensor, variable: Any, *indices: tf.Tensor) -> tf.Operation:
+            import tensorflow as tf
+
+            with tf.control_dependencies(prepare(variable)):
+                return apply(grad, variable, *indices)
+
+        return applied
+
+    optimizer._resource_apply_dense = after(optimizer._resource_apply_dense)
+    optimizer._resource_apply_sparse = after(optimizer._resource_apply_sparse)
+
+
+def ftrl_terms(optimizer: Any) -> tuple[tf.Tensor, ...]:
+    """Returns rate, l1, l2 and the power of the rate of an FtrlOptimizer within an update.
+
+    The public API returns none of them.
+    """
+    return (
+        optimizer._learning_rate_tensor,
+        optimizer._l1_regularization_strength_tensor,
+        optimizer._adjusted_l2_regularization_strength_tensor,
+        optimizer._learning_rate_power_tensor,
+    )
+
+
+def adagrad_da_terms(optimizer: Any) -> tuple[Any, ...]:
+    """Returns rate, l1, l2 and the number of the step, from 1, of an AdagradDAOptimizer within an update.
+
+    The public API returns none of them.
+    """
+    return (
+        optimizer._learning_rate_tensor,
+        optimizer._l1_regularization_strength,
+        optimizer._l2_regularization_strength,
+        optimizer._global_step_on_worker,
+    )
+
+
 def make_slot(
     optimizer: Any, variable: Any, initializer: Any, shape: Any, name: str, dtype: Any = None, key: str = ""
 ) -> None:

@@ -22,6 +22,7 @@ from tests.cluster.engine.transport.test_model_state import Averaged, expected
 from tests.support.clusters import coded
 from tests.support.clusters.cluster import InProcessCluster, batches_of
 from tests.support.clusters.local_rounds import (
+    Adagrad,
     Adam,
     DelayedNesterov,
     Descent,
@@ -39,8 +40,9 @@ from tests.support.models.mixed import Perceptron
 from tests.support.models.small import Linear
 
 RATE, BATCH = 0.05, 4
-INNER: dict[str, type[Inner]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam}
-TOLERANCE = {"sgd": 2e-6, "momentum": 2e-6, "adam": 2e-5}
+# Without regularization FTRL is Adagrad that begins at the values (McMahan et al. 2013, section 3).
+INNER: dict[str, type[Inner]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam, "adagrad": Adagrad, "ftrl": Adagrad}
+TOLERANCE = {"sgd": 2e-6, "momentum": 2e-6, "adam": 2e-5, "adagrad": 2e-5, "ftrl": 2e-5}
 
 
 def cluster_of(workers: int, num_ps: int = 2, model: Model | None = None, **fields: Any) -> InProcessCluster:
@@ -135,6 +137,9 @@ class Case:
         long(Case(3, 3, "sgd", "nesterov")),
         long(Case(3, 5, "momentum", "nesterov")),
         long(Case(3, 5, "adam", "sgd")),
+        Case(2, 3, "ftrl", "sgd"),
+        long(Case(3, 4, "ftrl", "nesterov")),
+        long(Case(2, 3, "adagrad", "nesterov")),
     ],
     ids=str,
 )
@@ -236,9 +241,12 @@ def test_staleness_is_counted_in_rounds(rule: str) -> None:
     assert rounds.dropped == (2 if drops else 0)
 
 
-@pytest.mark.parametrize("update", ["async", long("sync")])
-def test_a_round_that_is_abandoned_leaves_nothing(update: str) -> None:
-    cluster = cluster_of(2, update=update, local_steps=4, optimizer="adam")
+@pytest.mark.parametrize(
+    ("update", "optimizer"), [("async", "adam"), long("sync", "adam"), ("async", "ftrl"), long("sync", "ftrl")]
+)
+def test_a_round_that_is_abandoned_leaves_nothing(update: str, optimizer: str) -> None:
+    """Slots begin anew: FTRL, which computes values from its slots alone, must not lose those that it has trained."""
+    cluster = cluster_of(2, update=update, local_steps=4, optimizer=optimizer)
     rounds = rounds_of(cluster)
     if update == "sync":
         cluster.dismiss(1)
@@ -254,9 +262,11 @@ def test_a_round_that_is_abandoned_leaves_nothing(update: str) -> None:
     check(cluster, rounds)
 
 
-@pytest.mark.parametrize("update", ["async", long("sync")])
-def test_fresh_slots_begin_with_each_round(update: str) -> None:
-    cluster = cluster_of(2, update=update, local_steps=3, optimizer="adam", inner_state="fresh")
+@pytest.mark.parametrize(
+    ("update", "optimizer"), [("async", "adam"), long("sync", "adam"), long("async", "ftrl"), ("sync", "ftrl")]
+)
+def test_fresh_slots_begin_with_each_round(update: str, optimizer: str) -> None:
+    cluster = cluster_of(2, update=update, local_steps=3, optimizer=optimizer, inner_state="fresh")
     rounds = rounds_of(cluster)
     if update == "sync":
         cluster.rounds([3] * 3)

@@ -10,7 +10,7 @@ Its slots are the worker's, and are in no checkpoint: those of several workers d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class InnerOptimizer:
         step: tf.Tensor,
         is_used: tf.Tensor | None = None,
         others: Callable[[], Sequence[tf.Operation]] = tuple,
+        pulled: Collection[str] = (),
     ) -> tf.Operation:
         """Returns the operation that applies the gradients of a batch, and makes the slots.
 
@@ -62,8 +63,9 @@ class InnerOptimizer:
           step: int64 scalar, the global step.
           is_used: bool scalar, whether they are applied; None if they always are.
           others: makes what else is changed with them.
+          pulled: names of variables that are pulled without their slots.
         """
-        optimizers = AppliedOptimizers("", self.rules, variables, step)
+        optimizers = AppliedOptimizers("", self.rules, variables, step, moved=pulled)
 
         def applied() -> tf.Operation:
             divisors = [divisor(examples, step) for divisor in self._rate_divisors]

@@ -89,6 +89,18 @@ class Adam:
         return {name: rate * self._first[name] / (np.sqrt(self._second[name]) + self._epsilon) for name in gradients}
 
 
+class Adagrad:
+    """Duchi et al. 2011, with TensorFlow's first sum of squares."""
+
+    def __init__(self, first: float = 0.1) -> None:
+        self._first = first
+        self._sums: Values = {}
+
+    def moves(self, gradients: Values, rate: float) -> Values:
+        self._sums = {name: self._sums.get(name, self._first) + one**2 for name, one in gradients.items()}
+        return {name: rate * one / np.sqrt(self._sums[name]) for name, one in gradients.items()}
+
+
 class Outer(Protocol):
     """The optimizer of the common values."""
 

@@ -271,6 +271,7 @@ class _Inner:
                 slots = {slot: now[f"{name}:{slot}"].copy() for slot in self._optimizer.slots}
             else:
                 slots = self._slots.setdefault(name, self._optimizer.make_slots(now[name]))
+                self._optimizer.go_on_from(now[name], slots)
             new, rows = now[name].copy(), rows_used(name, used, len(now[name]))
             self._optimizer.apply(new, slots, rows, gradient[rows])
             moved[name] = now[name] - new

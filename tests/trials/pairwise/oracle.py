@@ -85,6 +85,11 @@ class Optimizer:
         shape = value.shape[:1] if self.name == "rowwise_adagrad" else value.shape
         return {name: np.full(shape, initial) for name, initial in self.slots.items()}
 
+    def go_on_from(self, value: np.ndarray, slots: Mapping[str, np.ndarray]) -> None:
+        """Makes slots those from which a value follows, if values are computed from them."""
+        if self.name == "ftrl":
+            slots["linear"][...] = -value * np.sqrt(slots["accumulator"]) / RATE
+
     def begin(self) -> None:
         """Begins an update."""
         self._count += 1

@@ -34,6 +34,18 @@ def adagrad() -> Any:
     return optimizer
 
 
+def ftrl() -> Any:
+    optimizer = v1.train.FtrlOptimizer(0.1)
+    optimizer.apply_gradients([(tf.constant([1.0]), resource("w"))])
+    return optimizer
+
+
+def adagrad_da() -> Any:
+    optimizer = v1.train.AdagradDAOptimizer(0.1, tf.constant(0, tf.int64))
+    optimizer.apply_gradients([(tf.constant([1.0]), resource("w"))])
+    return optimizer
+
+
 def resource(name: str, **options: Any) -> Any:
     return v1.Variable([1.0], name=name, use_resource=True, **options)
 
@@ -238,6 +250,18 @@ SYMBOLS = [
         has("_get_or_make_slot_with_initializer", BASE),
     ),
     Symbol("_learning_rate_tensor", "Adagrad has no rate", has("_learning_rate_tensor", adagrad)),
+    *(
+        Symbol(name, "FTRL loses values in local steps", has(name, ftrl))
+        for name in (
+            "_l1_regularization_strength_tensor",
+            "_adjusted_l2_regularization_strength_tensor",
+            "_learning_rate_power_tensor",
+        )
+    ),
+    *(
+        Symbol(name, "AdagradDA loses values in local steps", has(name, adagrad_da))
+        for name in ("_l1_regularization_strength", "_l2_regularization_strength", "_global_step_on_worker")
+    ),
     Symbol("_momentum", "top_k does not know the momentum", has("_momentum", momentum)),
     Symbol("_use_nesterov", "top_k does not know the kind of momentum", has("_use_nesterov", momentum)),
     Symbol("_learning_rate", "top_k has no rate for its optimizer", has("_learning_rate", momentum)),

@@ -232,7 +232,7 @@ class LocalSteps(StepPart):
         variables, condition = {**self._now, **self._rows.variables}, is_used if may_be_empty else None
         with tf.control_dependencies(read):
             applied = self._inner.apply(
-                variables, {**gradients, **masked}, found.examples, inputs.step, condition, others
+                variables, {**gradients, **masked}, found.examples, inputs.step, condition, others, self._now
             )
             passed = self._rows.passed()
         self._rows.with_slots(self._inner.row_slots)

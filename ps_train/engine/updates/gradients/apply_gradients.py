@@ -14,7 +14,7 @@ import copy
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -33,6 +33,7 @@ from ps_train.config.job import Job
 from ps_train.engine.transport.beside_rows import USES, beside_name, with_slots
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
+from ps_train.engine.updates.gradients.slots_of_values import computes_from_slots, go_on_from_values
 from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
@@ -44,9 +45,6 @@ _WHOLE_TABLE_OPS = ("ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp",
 """Prefixes of the types of operations that read or write all rows of a table."""
 
 _WHOLE_WRITES = ("Assign", "ResourceApply")
-
-_COMPUTE_VALUES_FROM_SLOTS = (v1.train.FtrlOptimizer, v1.train.AdagradDAOptimizer)
-"""Optimizers whose slots are sums of all gradients: the next step computes a value from them alone."""
 
 
 def _key_with_group(group: str, kind: str, number: int) -> str:
@@ -123,6 +121,7 @@ class AppliedOptimizers:
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, for slices with an open vocabulary.
       keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
+      moved: names of variables whose values others write too, while their slots do not follow.
 
     Attributes:
       variables, vocabularies: as given.
@@ -141,7 +140,9 @@ class AppliedOptimizers:
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
         keeps_rows: frozenset[str] = frozenset(),
+        moved: Collection[str] = (),
     ) -> None:
+        self._moved = {id(variables[name]) for name in moved}
         self._keeps_rows, self._sums_rows = keeps_rows, sums_rows
         self.old_rows: dict[str, OldRows] = {}
         self.vocabularies = vocabularies or {}
@@ -231,7 +232,7 @@ class AppliedOptimizers:
             tf.where(tf.not_equal(residual, 0), before + (after - zero), before)
             for residual, before, after, zero in zip(residuals.values(), value_before, with_them, without, strict=True)
         ]
-        kept = isinstance(optimizer, _COMPUTE_VALUES_FROM_SLOTS)
+        kept = computes_from_slots(optimizer)
         return tf.group(
             *_assign_all(values, moved, after=with_them),
             *([] if kept else _assign_all(own, own_before, after=with_them)),
@@ -317,6 +318,7 @@ class AppliedOptimizers:
         share_slots(own, self._first_optimizers.setdefault(group, own))
         if isinstance(own, v1.train.ProximalAdagradOptimizer):  # a worker does not know how many rows it will have
             make_accumulators_of_any_length(own, v1.constant_initializer)
+        go_on_from_values(own, lambda variable: id(variable) in self._moved)
         if not self._sums_rows:
             skip_deduplication(own)  # summing takes as long as reading the rows
         return own
