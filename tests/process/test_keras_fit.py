@@ -113,6 +113,65 @@ def test_callbacks_do_what_they_do_in_keras_between_rounds_of_local_steps(proces
     assert max(local["apart"], local["history"], by_step["apart"], by_step["history"]) < 1e-5
 
 
+def test_slots_of_rows_that_are_sums_stay_on_the_ps_and_in_the_model(processes: Processes) -> None:
+    path = script(
+        processes,
+        """
+        def made():
+            keras.utils.set_random_seed(1)
+            layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
+            model = keras.Sequential([keras.Input((2,), dtype="int64"), *layers])
+            model.compile(optimizer=keras.optimizers.Adagrad(0.1), loss="mse")
+            return model
+
+        chance, here, twin = np.random.default_rng(1), made(), made()
+        data = {"x": chance.integers(0, 20_000, (160, 2)), "y": chance.normal(size=(160, 1)), "shuffle": False}
+        data |= {"batch_size": 32, "verbose": 0, "epochs": 2}
+        for _ in range(2):
+            ps_train.keras.fit(here, **data, num_ps=2, num_workers=1, update="sync", local_steps=5)
+            twin.fit(**data)
+        pairs = [*zip(here.get_weights(), twin.get_weights(), strict=True)]
+        pairs += zip(here.optimizer.variables, twin.optimizer.variables, strict=True)
+        show(apart=float(max(np.abs(np.array(one) - np.array(other)).max() for one, other in pairs)))
+        """,
+    )
+    (found,) = done(processes.script(path))
+    assert found["apart"] < 1e-6
+
+
+def test_slots_that_local_steps_begin_anew_are_those_of_a_new_optimizer(processes: Processes) -> None:
+    """Keras corrects Adam by the number of all updates; the model of a second fit has the slots of the first."""
+    path = script(
+        processes,
+        """
+        def made():
+            keras.utils.set_random_seed(1)
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)])
+            model.compile(optimizer=keras.optimizers.Adam(0.02), loss="mse")
+            return model
+
+        chance = np.random.default_rng(1)
+        data = {"x": chance.normal(size=(160, 4)), "y": chance.normal(size=(160, 1)), "shuffle": False}
+        data |= {"batch_size": 32, "verbose": 0}
+        job = {"num_ps": 1, "num_workers": 1, "update": "sync", "local_steps": 5}
+        for state in ("keep", "fresh"):
+            here, twin = made(), made()
+            for epochs in (2, 1):
+                ps_train.keras.fit(here, **data, epochs=epochs, inner_state=state, **job)
+                for _ in range(epochs):
+                    if state == "fresh":
+                        twin.compile(optimizer=keras.optimizers.Adam(0.02), loss="mse")
+                    twin.fit(**data)
+            pairs = [*zip(here.get_weights(), twin.get_weights(), strict=True)]
+            if state == "keep":
+                pairs += zip(here.optimizer.variables, twin.optimizer.variables, strict=True)
+            show(apart=float(max(np.abs(np.array(one) - np.array(other)).max() for one, other in pairs)))
+        """,
+    )
+    kept, fresh = done(processes.script(path))
+    assert max(kept["apart"], fresh["apart"]) < 1e-5
+
+
 @pytest.mark.long
 def test_callbacks_of_a_model_with_two_outputs_do_what_they_do_in_keras(processes: Processes) -> None:
     path = script(

@@ -8,7 +8,9 @@ import numpy as np
 
 from ps_train.base.private_tf import updates_of
 from ps_train.modeling.keras.names import keyed_variables
+from ps_train.modeling.keras.rules import put_slot_updates
 from ps_train.modeling.keras.traced_step import FIXED, SUM, TracedStep, keyed_metrics
+from ps_train.modeling.keras.update_rules import UPDATES_KEY
 from ps_train.modeling.model import RATE_KEY
 from ps_train.training.duties.epochs import Values
 
@@ -44,7 +46,7 @@ class KerasCluster:
         self.values = values
         there = set(values.keys())
         self._slots = {key: one for key, one in self._all_slots.items() if key in there}
-        self._has_rate = RATE_KEY in there
+        self._has_rate, self._counts_updates = RATE_KEY in there, UPDATES_KEY in there
 
     def pull(self, slots: bool) -> None:
         """Puts the values on the ps into the model, and with `slots` into its optimizer."""
@@ -52,6 +54,8 @@ class KerasCluster:
         for key, value in self.values.read(list(wanted)).items():
             wanted[key].assign(value)
         updates_of(self._model.optimizer).assign(self._first + self.step)
+        if slots and self._counts_updates:
+            put_slot_updates(self._model.optimizer, int(self.values.read([UPDATES_KEY])[UPDATES_KEY]))
 
     def push(self) -> None:
         """Writes the values of the model and its optimizer to the ps."""

@@ -25,6 +25,8 @@ from ps_train.engine.variables.variables import CheckpointEntry, ps_device
 from ps_train.engine.variables.worker_state import OWN
 from ps_train.modeling.model import RATE_KEY
 
+_SCOPE = "ps_train/inner"
+
 
 class InnerOptimizer:
     """The optimizer; use it in the worker's device scope.
@@ -70,7 +72,7 @@ class InnerOptimizer:
         def applied() -> tf.Operation:
             divisors = [divisor(examples, step) for divisor in self._rate_divisors]
             # Its slots would otherwise take the names that those of the outer optimizer have in checkpoints.
-            with v1.variable_scope("ps_train/inner", auxiliary_name_scope=False, custom_getter=slot_of_any_length):
+            with v1.variable_scope(_SCOPE, auxiliary_name_scope=False, custom_getter=slot_of_any_length):
                 done = optimizers.apply(gradients, divisors)
             return tf.group(done, *others())
 
@@ -107,6 +109,11 @@ class InnerOptimizer:
           follower: True if optimizers on the ps have this rate, too, and save it.
         """
         return [CheckpointEntry(RATE_KEY, "", one, follower=follower, optional=True) for one in self._rate]
+
+    @property
+    def slots(self) -> dict[str, Any]:
+        """The slots, by the keys that they would have in a checkpoint."""
+        return {slot.op.name.removeprefix(f"{_SCOPE}/"): slot for slot in self._slots}
 
     def begun(self) -> list[tf.Operation]:
         """Returns the operations that make the slots those of a new session."""

@@ -33,7 +33,7 @@ from ps_train.modeling.keras.names import keyed_variables
 from ps_train.modeling.keras.placed_step import PlacedStep
 from ps_train.modeling.keras.traced_scoring import trace_prediction, trace_scoring
 from ps_train.modeling.keras.traced_step import TracedStep, trace_step
-from ps_train.modeling.keras.update_rules import REFUSED_WITH_AVERAGES
+from ps_train.modeling.keras.update_rules import refused_flags, why_not_local
 from ps_train.modeling.keras.weight_files import check_weight_file, is_weight_file, values_in
 from ps_train.modeling.model import Model
 
@@ -108,7 +108,7 @@ class KerasModel(Model):
         scheduled = {"learning_rate": "its optimizer has a schedule; change that"} if self._has_schedule else {}
         return {
             **scheduled,
-            **(REFUSED_WITH_AVERAGES if self._optimizer.use_ema else {}),
+            **refused_flags(why_not_local(self._optimizer)),
             "optimizer": _OF_COMPILE,
             "optimizer_arg": _OF_COMPILE,
             "compute_dtype": "its layers have a dtype; use keras.mixed_precision.set_global_policy()",

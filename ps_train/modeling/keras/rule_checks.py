@@ -7,7 +7,7 @@
 Two things must be true.  The rule's operations work on each element, or reduce within a row.  And in a trial it makes
 some updates of random rows, once together and once in two parts, with equal results; so a number of rows that stands
 in it as a constant is found.  Then it makes updates with a gradient of zeros, of rows that had no gradient before and
-of rows that had one.
+of rows that had one, and one of slots with other values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _Values = Mapping[str, Any]
 
 
 def examined(rules: Sequence[Rule], reasons: Sequence[str], optimizer: Any) -> list[Rule]:
-    """Returns rules with `whole_reason`, `moves_values`, `moves_slots` and `kernel`.
+    """Returns rules with `whole_reason`, `moves_values`, `moves_slots`, `adds_to_slots` and `kernel`.
 
     Args:
       rules: the rules.
@@ -75,6 +75,7 @@ def examined(rules: Sequence[Rule], reasons: Sequence[str], optimizer: Any) -> l
                 whole_reason="" if findings.is_by_row else reason,
                 moves_values=findings.moves_values,
                 moves_slots=findings.moves_slots,
+                adds_to_slots=findings.adds_to_slots,
                 kernel=kernel,
             )
         )
@@ -88,11 +89,12 @@ class _Findings:
     is_by_row: bool
     moves_values: bool
     moves_slots: bool
+    adds_to_slots: bool
 
 
 def _examine(rule: Rule) -> _Findings:
     if not rule.shape:
-        return _Findings(False, True, True)
+        return _Findings(False, True, True, False)
     stays_in_rows = _stays_in_rows(rule)
     cut = next(one for one in _CUTS if rule.shape[0] not in (*one, sum(one)))
     first, rows = cut[0], sum(cut)
@@ -109,6 +111,7 @@ def _examine(rule: Rule) -> _Findings:
                     for trial, one, piece in zip(trials, (values, *parts), pieces, strict=True)
                 ]
                 is_by_row &= all(_equal(_joined(rule, name, parts), value) for name, value in values.items())
+            adds_to_slots = _adds_to_slots(trials[0], start, gradient)
             zeros, moved = np.zeros_like(gradient), set()
             for first_update, before in ((0, start), (len(_SCALES), values)):
                 for update in range(first_update, first_update + len(_SCALES)):
@@ -116,8 +119,16 @@ def _examine(rule: Rule) -> _Findings:
                     moved |= {name for name in new if _has_rows(rule, name) and not _equal([new[name]], before[name])}
                     before = new
         except (ValueError, tf.errors.InvalidArgumentError):  # it has the number of rows as a constant
-            return _Findings(False, True, True)
-    return _Findings(stays_in_rows and is_by_row, "variable" in moved, bool(moved - {"variable"}))
+            return _Findings(False, True, True, False)
+    return _Findings(stays_in_rows and is_by_row, "variable" in moved, bool(moved - {"variable"}), adds_to_slots)
+
+
+def _adds_to_slots(trial: _Trial, values: _Values, gradient: Any) -> bool:
+    """Returns True if an update changes all slots by the same, whatever their values are."""
+    others = {name: value if name == "variable" else value + 0.5 + np.abs(value) for name, value in values.items()}
+    new, new_of_others = (trial.updated(some, gradient, 0) for some in (values, others))
+    slots = values.keys() - {"variable"}
+    return all(_equal([new_of_others[name] - others[name]], new[name] - values[name]) for name in slots)
 
 
 def _stays_in_rows(rule: Rule) -> bool:

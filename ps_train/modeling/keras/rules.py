@@ -15,6 +15,7 @@ It is called while TensorFlow executes eagerly: in a graph of TensorFlow 1 Keras
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,10 +29,23 @@ from ps_train.modeling.keras.names import slot_names, variable_of, variables_of
 from ps_train.modeling.keras.pure_graph import PureGraph, without_variables
 from ps_train.modeling.keras.rule_checks import examined
 from ps_train.modeling.keras.rule_graph import rule_graph
-from ps_train.modeling.keras.update_rules import RateRule, Rule, Slot, UpdateRules
+from ps_train.modeling.keras.update_rules import RateRule, Rule, Slot, UpdateRules, why_not_local
 from ps_train.modeling.model import RATE_KEY
 
-__all__ = ["UpdateRules", "trace_rules"]
+__all__ = ["UpdateRules", "put_slot_updates", "trace_rules"]
+
+
+_SLOTS_SINCE: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Optimizer to the number of its updates at which its slots began, where that is not 0."""
+
+
+def put_slot_updates(optimizer: Any, updates: int) -> None:
+    """Tells the number of updates that the slots of a Keras optimizer have seen, which may have made more.
+
+    Its next rules have it, and count on as the optimizer does.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    _SLOTS_SINCE[optimizer] = int(updates_of(optimizer).numpy()) - updates
 
 
 def trace_rules(optimizer: Any, variables: Sequence[Any], names: Sequence[str]) -> UpdateRules:
@@ -75,9 +89,10 @@ def trace_rules(optimizer: Any, variables: Sequence[Any], names: Sequence[str]) 
         dict(zip(names, found, strict=True)),
         rate,
         int(iterations.numpy()),
+        int(iterations.numpy()) - _SLOTS_SINCE.get(optimizer, 0),
         float(optimizer.global_clipnorm or 0.0),
         float(optimizer.loss_scale_factor or 0.0),
-        bool(optimizer.use_ema),
+        why_not_local(optimizer),
         scale,
         taken.homes,
     )

@@ -22,7 +22,7 @@ from ps_train.data.arrays import Batch, DealtBatches
 from ps_train.data.sent.sent_data import SentData
 from ps_train.modeling.keras.placed_step import PlacedStep
 from ps_train.modeling.keras.traced_step import TracedStep
-from ps_train.modeling.keras.update_rules import REFUSED_WITH_AVERAGES
+from ps_train.modeling.keras.update_rules import refused_flags
 from ps_train.modeling.model import Model
 
 SETTINGS = "settings.json"
@@ -57,8 +57,7 @@ class TracedKerasModel(Model):
         self._step = step
         self.sums = sum(int(np.prod(one.value.shape)) for one in step.sums())
         self.may_skip = step.rules.loss_scale is not None
-        if step.rules.averages:
-            self.refused_flags = {**type(self).refused_flags, **REFUSED_WITH_AVERAGES}  # type: ignore[misc]
+        self.refused_flags = {**type(self).refused_flags, **refused_flags(step.rules.why_not_local)}  # type: ignore[misc]
         self._placed = PlacedStep(step, self.sums, by_rows=True)
 
     def use_flags(self, job: Job) -> None:

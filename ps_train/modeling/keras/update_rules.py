@@ -30,14 +30,30 @@ from ps_train.modeling.keras.kernel import KINDS, Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.model import RATE_KEY
 
-_FORMAT = 2
+_FORMAT = 3
 
-REFUSED_WITH_AVERAGES = dict.fromkeys(
-    ("local_steps", "outer_optimizer"),
-    "use_ema=True of its optimizer averages the weights of every step, and a worker keeps those of local steps; "
-    "compile it without",
-)
-"""The flags that are not possible where averages take the place of the weights, with the reason; see `averages`."""
+UPDATES_KEY = "ps_train/updates"
+"""Key of the number of updates that slots have seen, where they may begin anew."""
+
+
+def why_not_local(optimizer: Any) -> str:
+    """Returns why a Keras optimizer cannot train values of a worker, as text; "" if it can."""
+    if optimizer.use_ema:
+        return (
+            "use_ema=True of its optimizer averages the weights of every step, and a worker keeps those of local "
+            "steps; compile it without"
+        )
+    if any(kind.__name__ == "Ftrl" for kind in type(optimizer).__mro__):
+        return (
+            "its optimizer Ftrl computes each weight from slots alone, which local steps begin anew; compile it with "
+            "Adagrad, which is Ftrl without regularization"
+        )
+    return ""
+
+
+def refused_flags(why: str) -> dict[str, str]:
+    """Returns the flags that are not possible for the reason of `why_not_local`, each with it."""
+    return dict.fromkeys(("local_steps", "outer_optimizer"), why) if why else {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +88,7 @@ class Rule:
       dense_reason: why rows without a gradient cannot be left out, as text; "" if they can.
       moves_values: values change where the gradient is zero, if the slots are not as at the start.
       moves_slots: slots change where the gradient is zero.
+      adds_to_slots: an update adds to each slot what does not depend on it, so two updates of rows can be put together.
       kernel: a kernel that updates the whole variable in its place; None for none.
     """
 
@@ -84,6 +101,7 @@ class Rule:
     dense_reason: str = ""
     moves_values: bool = False
     moves_slots: bool = False
+    adds_to_slots: bool = False
     kernel: Kernel | None = None
 
     def compute(self, values: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -139,9 +157,10 @@ class UpdateRules:
       rules: name of a variable to its rule.
       rate: the learning rate.
       iterations: number of updates that the optimizer had made when it was traced.
+      slot_updates: those of them that its slots have seen.
       global_clipnorm: the norm to which a worker clips all gradients together; 0.0 for none.
       loss_scale_factor: the factor of the loss, by which a worker divides the gradients; 0.0 for none.
-      averages: True if averages of the weights take their place in the end.
+      why_not_local: see the function; "" if local steps are possible.
       loss_scale: the dynamic factor of the loss; None for none.
       homes: of a variable and a slot, by their names, to the optimizer's variable; only in the process that traced.
     """
@@ -150,9 +169,10 @@ class UpdateRules:
     rules: Mapping[str, Rule]
     rate: RateRule
     iterations: int = 0
+    slot_updates: int = 0
     global_clipnorm: float = 0.0
     loss_scale_factor: float = 0.0
-    averages: bool = False
+    why_not_local: str = ""
     loss_scale: LossScale | None = None
     homes: Mapping[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
 
@@ -241,7 +261,9 @@ class UpdateRules:
             described = {}
             for name, rule in self.rules.items():
                 described[name] = {
-                    **_plain(rule, "shape", "whole_reason", "dense_reason", "moves_values", "moves_slots"),
+                    **_plain(
+                        rule, "shape", *("whole_reason", "dense_reason", "moves_values", "moves_slots", "adds_to_slots")
+                    ),
                     "kernel": _described(rule.kernel),
                     "graph": graphs.setdefault(rule.graph, f"graphs/{len(graphs)}"),
                     "inputs": sorted(rule.inputs),
@@ -256,7 +278,17 @@ class UpdateRules:
                 file.writestr(where, graph)
             file.writestr("rate", self.rate.graph)
             rate = {**_plain(self.rate, "output", "initial"), "inputs": sorted(self.rate.inputs)}
-            own = _plain(self, "optimizer_name", "iterations", "global_clipnorm", "loss_scale_factor", "averages")
+            own = _plain(
+                self,
+                *(
+                    "optimizer_name",
+                    "iterations",
+                    "slot_updates",
+                    "global_clipnorm",
+                    "loss_scale_factor",
+                    "why_not_local",
+                ),
+            )
             scale = dataclasses.asdict(self.loss_scale) if self.loss_scale else None
             everything = {"format": _FORMAT, **own, "loss_scale": scale, "rate": rate, "rules": described}
             file.writestr("rules.json", json.dumps(everything))
@@ -320,11 +352,28 @@ class _RulesOptimizer(v1.train.Optimizer):
         super().__init__(use_locking=False, name=rules.optimizer_name)
         self._rules, self._rate_factor, self._step = rules, rate_factor, step
         self._rate_variable: Any = None
+        self._counts, self._updates = False, None
         self._shared: dict[str, tf.Tensor] = {}
 
+    def count_updates(self) -> None:
+        """Counts the updates that the slots have seen, where they may begin anew; see `restarts.py`."""
+        self._counts = True
+
+    @property
+    def shown_name(self) -> str:
+        """Name of the optimizer for people."""
+        return f"{self._rules.optimizer_name} of Keras"
+
+    def adds_to_slots(self, variable: Any) -> bool:
+        """Returns True if what updates have changed in the slots of a variable's rows can be added."""
+        rule = self._rule_of(variable)
+        return rule.adds_to_slots and all(rule.is_by_row(slot) for slot in rule.slots)
+
     def _create_slots(self, var_list: list[Any]) -> None:
+        beside = min(var_list, key=lambda variable: variable.op.name)
+        if self._counts:
+            self._updates = make_variable_once(self, UPDATES_KEY, np.int64(self._rules.slot_updates), beside)
         if not self._rules.is_scheduled:
-            beside = min(var_list, key=lambda variable: variable.op.name)
             initial = np.float32(self._rules.initial_rate)
             self._rate_variable = make_variable_once(self, RATE_KEY, initial, beside)
         for variable in var_list:
@@ -352,8 +401,17 @@ class _RulesOptimizer(v1.train.Optimizer):
         if self._rate_variable is not None:
             values[RATE_KEY] = self._rate_variable.read_value()
         rate = self._rules.rate.compute(values) * tf.cast(self._rate_factor, tf.float32)
+        if self._updates is not None:
+            iterations = self._updates.read_value()
         self._shared = {"iterations": iterations, "rate": rate}
         self._kernels: dict[Kernel, dict[str, tf.Tensor]] = {}
+
+    def _finish(self, update_ops: list[tf.Operation], name_scope: str) -> tf.Operation:
+        if self._updates is None:
+            return super()._finish(update_ops, name_scope)
+        with tf.control_dependencies([*update_ops, self._shared["iterations"]]), tf.device(self._updates.device):
+            counted = self._updates.assign_add(1, read_value=False)
+        return tf.group(*update_ops, counted, name=name_scope)
 
     def _of_kernel(self, kernel: Kernel) -> dict[str, tf.Tensor]:
         """Returns what the updates by a kernel have in common, made once."""

@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.membership import records
+from ps_train.engine.step.parts.local_steps import LocalSteps
 from ps_train.engine.step.parts.summed import Sums
 from ps_train.engine.variables.variables import CheckpointEntry
 from ps_train.saved.warm_start.writing import Target, reader_of
@@ -28,16 +29,16 @@ _SETTLE_SECS = 2.0
 
 
 class Values(Protocol):
-    """The values on the ps, while all workers are at rest."""
+    """The values on the ps, and the slots of a worker that has its own, while all workers are at rest."""
 
     def keys(self) -> Sequence[str]:
-        """Returns the keys that a checkpoint has."""
+        """Returns the keys that a checkpoint has, and those of the worker's own slots."""
 
     def read(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Returns the values of some keys."""
 
     def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Writes the values of some keys."""
+        """Writes the values of some keys, but for the worker's own slots."""
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far, float64; may be called at any time."""
@@ -156,7 +157,7 @@ class _StepsMade(v1.train.SessionRunHook):
 
 
 class PsValues:
-    """The values on the ps, by the keys of a checkpoint.
+    """The values on the ps, by the keys of a checkpoint, and the slots of a worker that has its own.
 
     Args:
       setting: what duties are made of; its graph is open.
@@ -178,19 +179,25 @@ class PsValues:
             key: [entry.variable.read_value() for entry in entries if not entry.follower]
             for key, entries in self._entries.items()
         }
+        self._own = {
+            key: slot.read_value()
+            for part in setting.step.parts.of(LocalSteps)
+            for key, slot in part.own_slots.items()
+            if key not in self._entries
+        }
         self._step = ps.global_step
         self._counts = list(ps.update_counts)
         self._sums = [part.present for part in setting.step.parts.of(Sums)]
         self._store = setting.joined.stores[0]
 
     def keys(self) -> Sequence[str]:
-        """Returns the keys that a checkpoint has."""
-        return list(self._entries)
+        """Returns the keys that a checkpoint has, and those of the worker's own slots."""
+        return [*self._entries, *self._own]
 
     def read(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Returns the values of some keys; the slices of a variable are put together."""
-        found = self.session.run({key: self._reads[key] for key in keys})
-        return {key: self._joined(key, parts) for key, parts in found.items()}
+        found = self.session.run({key: self._reads.get(key, self._own.get(key)) for key in keys})
+        return {key: parts if key in self._own else self._joined(key, parts) for key, parts in found.items()}
 
     def _joined(self, key: str, parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         if len(parts) == 1:
@@ -202,9 +209,9 @@ class PsValues:
         return whole
 
     def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Writes the values of some keys."""
-        for key, value in values.items():
-            self._targets[key].write_all(self.session, reader_of(value))
+        """Writes the values of some keys, but for the worker's own slots."""
+        for key in values.keys() - self._own.keys():
+            self._targets[key].write_all(self.session, reader_of(values[key]))
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""

@@ -200,6 +200,11 @@ class LocalSteps(StepPart):
         """Returns the entry of the learning rate, if it may be changed from outside."""
         return self._inner.entries(follower=bool(self._pushed_rows))
 
+    @property
+    def own_slots(self) -> dict[str, Any]:
+        """The slots of the worker, by the keys that they would have in a checkpoint."""
+        return self._inner.slots
+
     def _local_step(self, inputs: PulledInputs, found: Computed) -> tf.Operation:
         """Returns the operation that ends a local step."""
         job = self._spec.job

@@ -33,7 +33,7 @@ from ps_train.config.job import Job
 from ps_train.engine.transport.beside_rows import USES, beside_name, with_slots
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
-from ps_train.engine.updates.gradients.slots_of_values import computes_from_slots, go_on_from_values
+from ps_train.engine.updates.gradients.restarts import allow_restarts, computes_from_slots
 from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
@@ -121,7 +121,7 @@ class AppliedOptimizers:
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, for slices with an open vocabulary.
       keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
-      moved: names of variables whose values others write too, while their slots do not follow.
+      moved: names of variables whose values others write too, while their slots do not follow, and may begin anew.
 
     Attributes:
       variables, vocabularies: as given.
@@ -318,7 +318,8 @@ class AppliedOptimizers:
         share_slots(own, self._first_optimizers.setdefault(group, own))
         if isinstance(own, v1.train.ProximalAdagradOptimizer):  # a worker does not know how many rows it will have
             make_accumulators_of_any_length(own, v1.constant_initializer)
-        go_on_from_values(own, lambda variable: id(variable) in self._moved)
+        if self._moved:
+            allow_restarts(own, lambda variable: id(variable) in self._moved)
         if not self._sums_rows:
             skip_deduplication(own)  # summing takes as long as reading the rows
         return own

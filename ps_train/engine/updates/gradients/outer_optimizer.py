@@ -19,7 +19,7 @@ by a momentum of long ago.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tensorflow as tf
@@ -100,6 +100,28 @@ _SUMS = (
 """Optimizers whose slots are sums over all steps, to which workers may add at the same time."""
 
 
+@runtime_checkable
+class TellsItsSlots(Protocol):
+    """An optimizer of which the class alone does not tell what its slots are.
+
+    Attributes:
+      shown_name: its name for people.
+    """
+
+    shown_name: str
+
+    def adds_to_slots(self, variable: Any) -> bool:
+        """Returns True if what updates have changed in the slots of a variable's rows can be added."""
+
+
+def _adds_to_slots(optimizer: Any, variable: Any) -> bool:
+    return optimizer.adds_to_slots(variable) if isinstance(optimizer, TellsItsSlots) else isinstance(optimizer, _SUMS)
+
+
+def _shown(optimizer: Any) -> str:
+    return optimizer.shown_name if isinstance(optimizer, TellsItsSlots) else type(optimizer).__name__
+
+
 class AddedRows(v1.train.Optimizer):
     """What local steps have changed in rows of tables: rows move by the differences, and slots grow by theirs.
 
@@ -117,8 +139,8 @@ class AddedRows(v1.train.Optimizer):
     def _create_slots(self, var_list: list[Any]) -> None:
         share_slots(self._inner, self)
         create_slots(self._inner, var_list)
-        if self.get_slot_names() and not isinstance(self._inner, _SUMS):
-            kind, name = type(self._inner).__name__, var_list[0].op.name.partition("/part_")[0]
+        if self.get_slot_names() and not all(_adds_to_slots(self._inner, one) for one in var_list):
+            kind, name = _shown(self._inner), var_list[0].op.name.partition("/part_")[0]
             raise ModelError(
                 f"local steps are not possible with {kind} for table {name}: what several workers have changed in its "
                 "slots cannot be added; use sgd, adagrad, rowwise_adagrad or ftrl, or --local_tables=false."

@@ -127,10 +127,13 @@ def test_flags_that_compile_gives_are_refused(flags: dict[str, Any], text: str) 
 
 
 @pytest.mark.parametrize("flags", [{"local_steps": "4"}, {"update": "sync", "outer_optimizer": "elastic"}])
-def test_averages_of_weights_need_every_step(flags: dict[str, Any]) -> None:
-    averaging = keras.optimizers.SGD(0.1, use_ema=True)
-    with pytest.raises(ConfigError, match=r"is not possible with KerasModel: use_ema=True .*compile it without"):
-        use_flags(model_of(optimizer=averaging), Job(**flags))
+def test_averages_and_values_that_follow_from_slots_need_every_step(flags: dict[str, Any]) -> None:
+    for optimizer, why in (
+        (keras.optimizers.SGD(0.1, use_ema=True), r"use_ema=True .*compile it without"),
+        (keras.optimizers.Ftrl(0.1), r"its optimizer Ftrl computes each weight .*compile it with Adagrad"),
+    ):
+        with pytest.raises(ConfigError, match=rf"is not possible with KerasModel: {why}"):
+            use_flags(model_of(optimizer=optimizer), Job(**flags))
     use_flags(model_of(), Job(**flags))
 
 

@@ -19,6 +19,12 @@ def test_a_variable_is_divisible_where_its_rule_updates_each_row_by_itself() -> 
         assert traced_by_name(name)[0].moves_unseen_rows("embeddings") is moves
 
 
+def test_slots_are_sums_where_an_update_adds_to_them_what_does_not_depend_on_them() -> None:
+    sums = ("SGD", "Adagrad")
+    for name in (*sums, "momentum", "Adam", "RMSprop", "Adadelta", "Lion", "Ftrl", "accumulation_and_more"):
+        assert traced_by_name(name)[0].rules["embeddings"].adds_to_slots is (name in sums)
+
+
 def test_a_norm_that_no_trial_reaches_is_noticed() -> None:
     assert traced(KO.SGD(0.1, clipnorm=1e9), 0)[0].not_divisible == set(STARTS)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import pytest
 import tensorflow as tf
@@ -28,11 +31,18 @@ def test_a_flag_that_is_not_possible_is_refused_with_advice(fields: dict[str, st
         use_flags(model, Job(**fields))
 
 
-def test_averages_of_weights_need_every_step() -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "why"),
+    [
+        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema=True"),
+        (lambda: keras.optimizers.Ftrl(0.1), "its optimizer Ftrl"),
+    ],
+)
+def test_averages_and_values_that_follow_from_slots_need_every_step(optimizer: Callable[[], Any], why: str) -> None:
     network = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    network.compile(keras.optimizers.SGD(0.1, use_ema=True), "mse")
+    network.compile(optimizer(), "mse")
     batch = tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1]), None
     model = TracedKerasModel(trace_step(network, batch))
-    with pytest.raises(ConfigError, match=r"local_steps=4 is not possible with TracedKerasModel: use_ema=True"):
+    with pytest.raises(ConfigError, match=rf"local_steps=4 is not possible with TracedKerasModel: {why}"):
         use_flags(model, Job(local_steps="4"))
     use_flags(model, Job())

@@ -1,16 +1,19 @@
-"""Optimizers that compute a value from their slots alone, made to go on from a value that others have written.
+"""Optimizers whose slots may begin anew in the middle of a job, as those of local steps do.
 
-    go_on_from_values(optimizer, is_own)
+    allow_restarts(optimizer, is_own)
 
-FTRL and AdagradDA do not move a value: they compute it anew from a sum of all gradients.  Where the sum begins anew, or
-others move the value, as in local steps, the value would be lost.  So each update first makes the sum that from which
-the optimizer computes the present value; where nobody else has written, it is that already.
+Two kinds need help.
+
+- FTRL and AdagradDA do not move a value: they compute it anew from a sum of all gradients.  Where the sum begins anew,
+  or others move the value, the value would be lost.  So each update first makes the sum that from which the optimizer
+  computes the present value; where nobody else has written, it is that already.
+- One that computes its corrections from the number of all updates, as those of Keras, counts its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
@@ -18,13 +21,21 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.private_tf import adagrad_da_terms, before_updates, ftrl_terms
 
 
+@runtime_checkable
+class CountsUpdates(Protocol):
+    """An optimizer whose corrections follow the steps of the job, unless it is told to count."""
+
+    def count_updates(self) -> None:
+        """Makes it count its updates in a variable beside its slots, and follow that."""
+
+
 def computes_from_slots(optimizer: Any) -> bool:
     """Returns True if the next update computes a value from slots alone, which are sums of all gradients."""
     return isinstance(optimizer, v1.train.FtrlOptimizer | v1.train.AdagradDAOptimizer)
 
 
-def go_on_from_values(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
-    """Makes an optimizer go on from the present values of variables; does nothing for one that moves values.
+def allow_restarts(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
+    """Makes an optimizer go on from the present values of variables with the slots that it has.
 
     Args:
       optimizer: the optimizer.
@@ -34,6 +45,8 @@ def go_on_from_values(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
     def fitted(variable: Any) -> list[tf.Operation]:
         return [fit(optimizer, variable)] if is_own(variable) else []
 
+    if isinstance(optimizer, CountsUpdates):
+        optimizer.count_updates()
     if isinstance(optimizer, v1.train.FtrlOptimizer):
         fit = _fit_linear
     elif isinstance(optimizer, v1.train.AdagradDAOptimizer):

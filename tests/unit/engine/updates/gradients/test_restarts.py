@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.gradients.slots_of_values import computes_from_slots, go_on_from_values
+from ps_train.engine.updates.gradients.restarts import allow_restarts, computes_from_slots
 
 RATE, L1, L2 = 0.3, 0.05, 0.02
 GRADIENTS = np.random.RandomState(0).randn(6, 4).astype(np.float32)
@@ -33,7 +33,7 @@ class Run:
 
     Args:
       make: makes the optimizer for a global step.
-      is_own: see `go_on_from_values`; None to leave the optimizer as it is.
+      is_own: see `allow_restarts`; None to leave the optimizer as it is.
     """
 
     def __init__(self, make: Callable[[Any], Any], is_own: Callable[[Any], bool] | None) -> None:
@@ -46,7 +46,7 @@ class Run:
             self._write = self._value.assign(self._written).op
             optimizer = make(self._step)
             if is_own:
-                go_on_from_values(optimizer, is_own)
+                allow_restarts(optimizer, is_own)
             rows = tf.constant([3, 1])
             some = tf.IndexedSlices(tf.gather(self._gradient, rows), rows)
             self._updates = [
