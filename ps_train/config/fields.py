@@ -35,6 +35,7 @@ def job_field(
     shared: bool = False,
     common: bool = False,
     repeated: bool = False,
+    listed: bool = False,
     path: str = "",
 ) -> Any:
     """Returns a dataclass field that is a flag.
@@ -48,11 +49,12 @@ def job_field(
       shared: if True, every task of the job must have the same value.
       common: if True, --help shows the flag; otherwise only --helpfull.
       repeated: if True, each use of the flag adds one key=value.
+      listed: if True, one use may also add several, with commas between them; no value has a comma.
       path: LOCAL or REMOTE if the value is a path.
     """
     metadata = {
         "section": section, "help": help, "check": check, "page": page,
-        "shared": shared, "common": common, "repeated": repeated, "path": path,
+        "shared": shared, "common": common, "repeated": repeated, "listed": listed, "path": path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -233,7 +233,8 @@ def _value_of(field: dataclasses.Field[Any], values: flags.FlagValues, where: st
             f"{field.name}='' (from {where}) is empty, as is an unset variable: give it a value, or leave it out."
         )
     if isinstance(value, list):
-        return tuple(value)
+        items = [item.strip() for one in value for item in one.split(",")] if field.metadata["listed"] else value
+        return tuple(items)
     if not isinstance(value, str):
         return value
     name = value.partition("=")[0]

@@ -89,6 +89,8 @@ OUTER_ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
 TABLES = {"optimizer_arg": ARGUMENTS, "outer_optimizer_arg": OUTER_ARGUMENTS}
 """Name of a flag with arguments to the optimizers that take them."""
 
+_PAGES = {"optimizer_arg": "models#optimizers", "outer_optimizer_arg": "local#outer-optimizers"}
+
 
 class OptimizerName(str):
     """The name of the job's optimizer, as `Model.optimizer` gets it; it brings the arguments of --optimizer_arg along.
@@ -124,21 +126,23 @@ def values_of(
     Raises:
       ConfigError: an argument is unknown, or its value is not allowed.
     """
-    arguments = TABLES[flag][name]
+    arguments, page = TABLES[flag][name], _PAGES[flag]
     values = {key: argument.default for key, argument in arguments.items()}
     for key, text in given.items():
         source = source_of(sources, item_key(flag, f"{key}={text}"))
         if key not in arguments:
             raise ConfigError(
                 f"{flag} {key}{source} is not an argument of {name}: "
-                + (f"it takes {with_defaults(name, flag)}." if arguments else "it takes none.")
+                + (f"it takes {with_defaults(name, flag)}." if arguments else "it takes none."),
+                page=page,
             )
         value = arguments[key].parse(text)
         if value is None:
             given_value = shown(text) if text else "''"
             raise ConfigError(
                 f"{flag} {key}={given_value}{source} is not valid for {name}: use "
-                f"{arguments[key].check.allowed} (the default is {_text(arguments[key].default)})."
+                f"{arguments[key].check.allowed} (the default is {_text(arguments[key].default)}).",
+                page=page,
             )
         values[key] = value
     return values

@@ -68,10 +68,11 @@ class TrainingFields:
     optimizer_arg: tuple[str, ...] = job_field(
         (),
         "model",
-        "name=value for the named optimizer, as epsilon=1e-6; may be repeated.",
+        "name=value for the named optimizer, as epsilon=1e-6; several with commas, or by repeating the flag.",
         page="models#optimizers",
         shared=True,
         repeated=True,
+        listed=True,
     )
     learning_rate: float | None = job_field(
         None,
@@ -281,10 +282,11 @@ class TrainingFields:
     outer_optimizer_arg: tuple[str, ...] = job_field(
         (),
         "updates",
-        "name=value for the outer optimizer, as momentum=0.8; may be repeated.",
+        "name=value for the outer optimizer, as momentum=0.8; several with commas, or by repeating the flag.",
         page="local#outer-optimizers",
         shared=True,
         repeated=True,
+        listed=True,
     )
     round_secs: float = job_field(
         0.0,

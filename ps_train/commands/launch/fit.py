@@ -44,6 +44,7 @@ from ps_train.config.error_report import REPORT_VARIABLE, read_errors
 from ps_train.config.fields import job_fields, kind_of
 from ps_train.config.job import Job, Task
 from ps_train.config.model_arguments import convert_arguments
+from ps_train.config.optimizer_arguments import TABLES
 from ps_train.config.tracker_check import told_sources
 
 _HERE = "fit()"
@@ -95,7 +96,8 @@ def fit(model: Any, *, quiet: bool = False, **given: Any) -> FitResult:
     Args:
       model: a subclass of `ps_train.Model`, an instance of one, or "package.module:Class".
       quiet: if True, nothing is printed.  In a notebook with tqdm (the extra `notebook`) the progress is a bar.
-      **given: flags by name, as `max_steps=5000`; lists for host lists, dicts for `model_arg` and `optimizer_arg`.
+      **given: flags by name, as `max_steps=5000`; lists for host lists, dicts for `model_arg`,
+        `optimizer_arg` and `outer_optimizer_arg`.
 
     Raises:
       PsTrainError: ConfigError, ModelError, DataError and RefusedError if something must be corrected; TrainingError
@@ -133,11 +135,16 @@ def values_of_call(model: Any, given: Mapping[str, Any], directory: str) -> dict
     """
     given = {name: value for name, value in given.items() if value is not None}
     arguments = given.pop("model_arg", {})
-    of_optimizer = _as_dict("optimizer_arg", given.pop("optimizer_arg", {}))
+    given = with_texts(given)
     check_names(given)
     path = write_model(model, directory, _as_dict("model_arg", arguments))
-    values = {**texts_of(given), "model": path, "model_arg": _as_flags(model, arguments)}
-    return values | {"optimizer_arg": tuple(f"{name}={value}" for name, value in of_optimizer.items())}
+    return {**texts_of(given), "model": path, "model_arg": _as_flags(model, arguments)}
+
+
+def with_texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns flags by name, where dicts of arguments of optimizers are lists of key=value."""
+    dicts = {name: _as_dict(name, given[name]) for name in TABLES if not isinstance(given.get(name, []), list | tuple)}
+    return {**given, **{name: [f"{key}={value}" for key, value in some.items()] for name, some in dicts.items()}}
 
 
 def check_names(given: Mapping[str, Any]) -> None:

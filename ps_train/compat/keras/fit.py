@@ -27,7 +27,7 @@ from ps_train.base.errors import EXIT_DONE, ConfigError, DivergedError, JobFaile
 from ps_train.base.user_code import UserCodeError
 from ps_train.cluster.addresses.cluster import Cluster
 from ps_train.cluster.addresses.from_environment import parse_flags
-from ps_train.commands.launch.fit import check_names, texts_of
+from ps_train.commands.launch.fit import check_names, texts_of, with_texts
 from ps_train.compat.distribute.joined import ask, asked_directory, directory_of_workers
 from ps_train.compat.distribute.scopes import outside_scopes
 from ps_train.compat.keras.children import children_of
@@ -324,7 +324,7 @@ def _arguments(given: Mapping[str, Any], own: Mapping[str, Any] | None = None) -
             raise ConfigError(f"{_HERE} has no flag {name!r}: batch_size, epochs and steps_per_epoch give it.")
         if name in _OF_COMPILE:
             raise ConfigError(f"{_HERE} has no flag {name!r}: it comes from the model's compile() or from the data.")
-    named = {name: value for name, value in given.items() if value is not None}
+    named = with_texts({name: value for name, value in given.items() if value is not None})
     check_names(named)
     return flags.as_arguments({**texts_of(named), **(own or {})})
 

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ConfigError
 from ps_train.cluster.membership.job_diff import diff_configs, job_fingerprint
 from ps_train.config import flags
+from ps_train.config.error_line import page_of
 from ps_train.config.job import Job
 from ps_train.config.optimizer_arguments import ADAGRAD_START, ARGUMENTS, OptimizerName, values_of, with_defaults
 
@@ -110,6 +111,33 @@ def test_arguments_of_file_and_command_line_add_up_and_the_command_line_counts(t
     assert parsed.job.optimizer_arguments() == {"beta1": "0.5", "epsilon": "1e-6"}
     again = flags.parse(flags.as_arguments(parsed.given), {})
     assert again.job == parsed.job
+
+
+@pytest.mark.parametrize("flag", ["optimizer_arg", "outer_optimizer_arg"])
+def test_one_flag_takes_several_arguments_with_commas_and_each_has_its_source(flag):
+    given = ["--optimizer=momentum", "--local_steps=4", "--update=sync", "--outer_optimizer=nesterov"]
+    value = {"optimizer_arg": "use_nesterov=true", "outer_optimizer_arg": "learning_rate=0.5"}[flag]
+    parsed = flags.parse([*given, f"--{flag}=momentum=0.8, {value}", f"--{flag}=momentum=0.7"], {})
+    assert getattr(parsed.job, flag) == ("momentum=0.8", value, "momentum=0.7")
+    assert flags.parse(flags.as_arguments(parsed.given), {}).job == parsed.job
+    with pytest.raises(ConfigError, match=rf"^{flag} momentum=2 \(from the command line\)"):
+        flags.parse([*given, f"--{flag}={value},momentum=2"], {})
+    with pytest.raises(ConfigError, match=rf"^{flag}= .*form key=value"):
+        flags.parse([*given, f"--{flag}={value},"], {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "page"),
+    [
+        (["--optimizer=adam", "--optimizer_arg=epsilon=0"], "models#optimizers"),
+        (["--optimizer=sgd", "--optimizer_arg=epsilon=1"], "models#optimizers"),
+        (["--local_steps=4", "--outer_optimizer_arg=learning_rate=0"], "local#outer-optimizers"),
+    ],
+)
+def test_the_page_that_helps_is_that_of_the_flag(arguments, page):
+    with pytest.raises(ConfigError) as refusal:
+        flags.parse(arguments, {})
+    assert page_of(refusal.value) == page
 
 
 def test_every_argument_is_in_the_full_help():

@@ -113,6 +113,15 @@ class TestCall:
         with pytest.raises(AttributeError):
             result.loss = 0.0
 
+    def test_arguments_of_optimizers_are_dicts_or_texts(self, program):
+        for given in ({"momentum": 0.8, "learning_rate": 0.5}, ["momentum=0.8", "learning_rate=0.5"]):
+            ps_train.fit(Linear, update="sync", local_steps=4, outer_optimizer="nesterov", outer_optimizer_arg=given,
+                         optimizer="adam", optimizer_arg={"epsilon": 1e-6}, model_dir="m")  # fmt: skip
+            found = {"--outer_optimizer_arg=momentum=0.8", "--outer_optimizer_arg=learning_rate=0.5"}
+            assert found | {"--optimizer_arg=epsilon=1e-06"} <= set(program[-1][0])
+        with pytest.raises(ConfigError, match=r"outer_optimizer_arg=0.8 .*use a dict"):
+            ps_train.fit(Linear, local_steps=4, outer_optimizer_arg=0.8)
+
     def test_a_path_is_passed_on_and_a_directory_is_made(self, program):
         assert ps_train.fit(PATH).model_dir == os.path.abspath(f"runs/{os.listdir('runs')[0]}")
         assert f"--model={PATH}" in program[0][0]
