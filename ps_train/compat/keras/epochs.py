@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import keras
 
 from ps_train.base.errors import ConfigError
-from ps_train.base.private_tf import restored_epoch
+from ps_train.base.private_tf import restored_epoch, updates_of
 from ps_train.compat.keras.callback_needs import (
     Needs,
     counts_batches,
@@ -199,7 +199,7 @@ class EpochDriver:
         self._epoch, self._epoch_start = first + whole, step - within
         self._step = self._heard = step
         self._counted = self._epoch_start
-        self._first_iteration = int(self._model.optimizer.iterations) - step
+        self._first_iteration = int(updates_of(self._model.optimizer).numpy()) - step
         self._pull(Needs.ALL if step else self._needs())
         if self.is_over:
             return
@@ -365,7 +365,7 @@ class EpochDriver:
         self._seen = None  # which would keep the memory of the values before
         self._attached.pull(slots=needs is Needs.ALL)
         if needs is Needs.ALL:
-            self._first_iteration = int(self._model.optimizer.iterations) - self._step
+            self._first_iteration = int(updates_of(self._model.optimizer).numpy()) - self._step
         else:
             self._count_iterations()
         if self._rate is not None and self._rate_variable is not None:
@@ -375,7 +375,7 @@ class EpochDriver:
 
     def _count_iterations(self) -> None:
         """Counts the steps in the model's optimizer, which is cheaper than to pull its variables."""
-        self._model.optimizer.iterations.assign(self._first_iteration + self._step)
+        updates_of(self._model.optimizer).assign(self._first_iteration + self._step)
 
     @property
     def _rate_variable(self) -> Any:

@@ -18,6 +18,7 @@ import keras
 import numpy as np
 
 from ps_train.base.errors import ModelError
+from ps_train.base.private_tf import updates_of
 from ps_train.engine.run_directory.checkpoint_contents import LAYOUTS_KEY
 from ps_train.modeling.keras.names import keyed_slots, keyed_variables
 from ps_train.modeling.model import RATE_KEY
@@ -60,8 +61,9 @@ def load(model: Any, model_dir: str) -> int:
         if key in source.kinds:
             variable.assign(_by_id(source.read(key), _layout_of(key, layouts)))
     if slots is not None:
-        if not any(variable is model.optimizer.iterations for variable in slots.values()):
-            model.optimizer.iterations.assign(max(step, 0))
+        updates = updates_of(model.optimizer)
+        if not any(variable is updates for variable in slots.values()):
+            updates.assign(max(step, 0))
         if RATE_KEY in source.kinds and isinstance(rate := model.optimizer.learning_rate, keras.Variable):
             rate.assign(source.read(RATE_KEY))
     return step

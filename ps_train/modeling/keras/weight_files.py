@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ps_train.base.errors import ConfigError, one_line
+from ps_train.base.private_tf import updates_of
 from ps_train.modeling.keras.names import OPTIMIZER, keyed_slots, keyed_variables
 
 _SUFFIXES = (".keras", ".weights.h5")
@@ -49,12 +50,13 @@ def values_in(path: str, model: Any, flag: str) -> dict[str, np.ndarray[Any, Any
     check_weight_file(path, flag)
     optimizer, variables = model.optimizer, keyed_variables(model)
     everything = [*variables.values(), *optimizer.variables]
+    updates = updates_of(optimizer)
     before = [one.numpy() for one in everything]
     try:
-        optimizer.iterations.assign(0)
+        updates.assign(0)
         model.load_weights(path)
         found = {key: one.numpy() for key, one in variables.items()}
-        if step := int(optimizer.iterations.numpy()):
+        if step := int(updates.numpy()):
             slots = {key: one for key, one in keyed_slots(model).items() if not key.startswith(f"{OPTIMIZER}/")}
             found |= {key: one.numpy() for key, one in slots.items()}
             found[_GLOBAL_STEP] = np.int64(step)

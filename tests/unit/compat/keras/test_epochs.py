@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from ps_train.base.errors import ConfigError
+from ps_train.base.private_tf import updates_of
 from ps_train.compat.keras.epochs import NO_VALIDATION, EpochDriver, Validation
 
 BATCH, STEPS = 16, 4
@@ -30,6 +31,14 @@ def steep():
 
 def exploding():
     return keras.optimizers.SGD(1e30)
+
+
+def accumulating():
+    return keras.optimizers.Adam(0.05, gradient_accumulation_steps=2)
+
+
+def scaling():
+    return keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.05))
 
 
 def averaging():
@@ -394,11 +403,12 @@ def test_a_job_whose_steps_are_all_made_only_gets_its_values():
         np.testing.assert_array_equal(one, other)
 
 
-def test_iterations_are_counted_where_nothing_is_pulled(tmp_path):
-    model, seen = compiled(), []
+@pytest.mark.parametrize("optimizer", [adam, accumulating, scaling])
+def test_iterations_are_counted_where_nothing_is_pulled(tmp_path, optimizer):
+    model, seen = compiled(optimizer), []
     events = keras.callbacks.TensorBoard(str(tmp_path), write_steps_per_second=True)
     log_metrics = events.on_epoch_end
-    events.on_epoch_end = lambda *args: (seen.append(int(model.optimizer.iterations)), log_metrics(*args))
+    events.on_epoch_end = lambda *args: (seen.append(int(updates_of(model.optimizer))), log_metrics(*args))
     _, job = run(model, [events], 2)
     assert seen == [STEPS, 2 * STEPS]
     assert (job.count("pull"), job.count("pull slots")) == (0, 1)

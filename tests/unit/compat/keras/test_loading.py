@@ -29,8 +29,12 @@ def made(optimizer="adam", name="net", units=4):
     embedding = keras.layers.Embedding(ROWS, units, name="users")
     layers = [keras.Input((3,)), embedding, keras.layers.Flatten(), keras.layers.Dropout(0.2, name="drop")]
     model = keras.Sequential([*layers, keras.layers.Dense(1, name="out")], name=name)
-    model.compile(optimizer, "mse")
+    model.compile(optimizer() if callable(optimizer) else optimizer, "mse")
     return model
+
+
+def accumulating():
+    return keras.optimizers.Adam(0.01, gradient_accumulation_steps=2)
 
 
 def trained(optimizer="adam"):
@@ -70,7 +74,7 @@ def assert_equal(model, other):
         np.testing.assert_array_equal(one, another, err_msg=one.path)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adafactor", "nadam"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adafactor", "nadam", accumulating])
 def test_a_loaded_model_goes_on_as_the_one_that_was_trained(tmp_path, optimizer):
     right, model = trained(optimizer), made(optimizer)
     right.optimizer.learning_rate = 0.002
