@@ -223,22 +223,23 @@ def make_accumulators_of_any_length(optimizer: Any, constant: Callable[[float], 
     optimizer._create_slots = create
 
 
-def before_updates(optimizer: Any, prepare: Callable[[Any], Sequence[tf.Operation]]) -> None:
+def before_updates(optimizer: Any, prepare: Callable[[Any, Any], Sequence[tf.Operation]]) -> None:
     """Makes an optimizer do something to a variable before it applies a gradient to it.
 
     The public API has no place for it where the slots exist and the hyperparameters are tensors.
 
     Args:
       optimizer: the optimizer.
-      prepare: returns operations for a variable, after which the gradient is applied.
+      prepare: returns operations for a variable and the rows that have a gradient, None for all, after which the
+        gradient is applied.
     """
 
     def after(apply: Callable[..., tf.Operation]) -> Callable[..., tf.Operation]:
-        def applied(grad: tf.Tensor, variable: Any, *indices: tf.Tensor) -> tf.Operation:
+        def applied(grad: tf.Tensor, variable: Any, *rows: tf.Tensor) -> tf.Operation:
             import tensorflow as tf
 
-            with tf.control_dependencies(prepare(variable)):
-                return apply(grad, variable, *indices)
+            with tf.control_dependencies(prepare(variable, rows[0] if rows else None)):
+                return apply(grad, variable, *rows)
 
         return applied
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import adagrad_da_terms, before_updates, ftrl_terms
+from ps_train.modeling.tables.row_allocator import scatter_rows
 
 
 @runtime_checkable
@@ -41,10 +42,6 @@ def allow_restarts(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
       optimizer: the optimizer.
       is_own: returns False for a variable that comes with its slots.
     """
-
-    def fitted(variable: Any) -> list[tf.Operation]:
-        return [fit(optimizer, variable)] if is_own(variable) else []
-
     if isinstance(optimizer, CountsUpdates):
         optimizer.count_updates()
     if isinstance(optimizer, v1.train.FtrlOptimizer):
@@ -53,28 +50,51 @@ def allow_restarts(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
         fit = _fit_sum
     else:
         return
+
+    def fitted(variable: Any, rows: Any) -> list[tf.Operation]:
+        return [fit(optimizer, _Rows(variable, rows))] if is_own(variable) else []
+
     before_updates(optimizer, fitted)
 
 
-def _fit_linear(optimizer: Any, variable: Any) -> tf.Operation:
+class _Rows:
+    """The rows of a variable that an update computes.
+
+    Args:
+      variable: the variable.
+      rows: their numbers, which may come several times; None for all.
+    """
+
+    def __init__(self, variable: Any, rows: tf.Tensor | None) -> None:
+        self.variable, self._rows = variable, rows
+
+    def cast(self, *terms: Any) -> list[tf.Tensor]:
+        """Returns numbers in the variable's dtype."""
+        return [tf.cast(term, self.variable.dtype.base_dtype) for term in terms]
+
+    def read(self, variable: Any) -> tf.Tensor:
+        """Returns the rows of the variable, or of a slot of it."""
+        return variable.read_value() if self._rows is None else variable.sparse_read(self._rows)
+
+    def fit(self, slot: Any, scale: tf.Tensor, l1: tf.Tensor) -> tf.Operation:
+        """Sets a sum to that whose value is present: value = -shrunk(sum, l1) / scale; 0 keeps what it can."""
+        value = self.read(self.variable)
+        within = tf.clip_by_value(self.read(slot), -l1, l1)
+        fitted = tf.where(tf.equal(value, 0), within, -value * scale - l1 * tf.sign(value))
+        return slot.assign(fitted, read_value=False) if self._rows is None else scatter_rows(slot, self._rows, fitted)
+
+
+def _fit_linear(optimizer: Any, rows: _Rows) -> tf.Operation:
     """Fits FTRL's slot: its value is (l1 * sign(linear) - linear) / (accum ** -power / rate + 2 * l2)."""
-    accumulator, linear = (optimizer.get_slot(variable, name) for name in ("accum", "linear"))
-    rate, l1, l2, power = (tf.cast(term, variable.dtype.base_dtype) for term in ftrl_terms(optimizer))
-    return _fit(linear, variable, accumulator.read_value() ** -power / rate + 2 * l2, l1)
+    accumulator, linear = (optimizer.get_slot(rows.variable, name) for name in ("accum", "linear"))
+    rate, l1, l2, power = rows.cast(*ftrl_terms(optimizer))
+    return rows.fit(linear, rows.read(accumulator) ** -power / rate + 2 * l2, l1)
 
 
-def _fit_sum(optimizer: Any, variable: Any) -> tf.Operation:
+def _fit_sum(optimizer: Any, rows: _Rows) -> tf.Operation:
     """Fits AdagradDA's: its value is -rate * shrunk(sum, l1 * step) / (l2 * rate * step + sqrt(squares))."""
-    total, squares = (
-        optimizer.get_slot(variable, f"gradient_{name}") for name in ("accumulator", "squared_accumulator")
-    )
-    rate, l1, l2, step = (tf.cast(term, variable.dtype.base_dtype) for term in adagrad_da_terms(optimizer))
+    names = "gradient_accumulator", "gradient_squared_accumulator"
+    total, squares = (optimizer.get_slot(rows.variable, name) for name in names)
+    rate, l1, l2, step = rows.cast(*adagrad_da_terms(optimizer))
     before = step - 1  # the present values are those of the step before
-    return _fit(total, variable, tf.sqrt(squares.read_value()) / rate + l2 * before, l1 * before)
-
-
-def _fit(slot: Any, variable: Any, scale: tf.Tensor, l1: tf.Tensor) -> tf.Operation:
-    """Assigns the sum whose value this is: value = -shrunk(sum, l1) / scale; a value of 0 keeps what it can."""
-    value = variable.read_value()
-    within = tf.clip_by_value(slot.read_value(), -l1, l1)
-    return slot.assign(tf.where(tf.equal(value, 0), within, -value * scale - l1 * tf.sign(value)), read_value=False)
+    return rows.fit(total, tf.sqrt(rows.read(squares)) / rate + l2 * before, l1 * before)
