@@ -40,14 +40,21 @@ from tests.support.models.mixed import Perceptron
 from tests.support.models.small import Linear
 
 RATE, BATCH = 0.05, 4
-# Without regularization FTRL is Adagrad that begins at the values (McMahan et al. 2013, section 3).
+# Without regularization FTRL is Adagrad that begins at 0 (McMahan et al. 2013, section 3).
 INNER: dict[str, type[Inner]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam, "adagrad": Adagrad, "ftrl": Adagrad}
 TOLERANCE = {"sgd": 2e-6, "momentum": 2e-6, "adam": 2e-5, "adagrad": 2e-5, "ftrl": 2e-5}
 
 
+class FromZero(Linear):
+    def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        with v1.variable_scope("", initializer=v1.zeros_initializer()):
+            return super().forward(features, training)
+
+
 def cluster_of(workers: int, num_ps: int = 2, model: Model | None = None, **fields: Any) -> InProcessCluster:
     settings = {"optimizer": "sgd", "learning_rate": RATE, "batch_size": BATCH, **fields}
-    cluster = InProcessCluster(model or Linear(count=41, width=5), num_ps, workers, partition_bytes=8, **settings)
+    model = model or (FromZero if settings["optimizer"] == "ftrl" else Linear)(count=41, width=5)
+    cluster = InProcessCluster(model, num_ps, workers, partition_bytes=8, **settings)
     cluster.start()
     return cluster
 
@@ -112,6 +119,19 @@ def test_rounds_of_one_step_whose_mean_is_taken_over_are_plain_synchronous_updat
     assert_close(values_of(local), values_of(plain), 1e-6)
     assert local.global_step() == plain.global_step() == 8
     assert local.values()["ps_train/examples"] == plain.values()["ps_train/examples"]
+
+
+@pytest.mark.parametrize("optimizer", ["ftrl", long("adam"), long("momentum"), long("rmsprop"), long("adagrad")])
+def test_rounds_of_one_worker_are_the_steps_of_a_job_without_them(optimizer: str) -> None:
+    """FTRL keeps nothing of the initial values, with local steps neither."""
+    model = Linear(count=41, width=5)
+    local = cluster_of(1, model=model, update="sync", local_steps=4, optimizer=optimizer)
+    plain = cluster_of(1, model=model, update="sync", optimizer=optimizer)
+    assert values_of(plain)["w"].all()
+    assert_close(values_of(local), values_of(plain), 0.0)
+    local.rounds([4, 1, 4])
+    plain.train(9)
+    assert_close(values_of(local), values_of(plain), 1e-6)
 
 
 @dataclasses.dataclass(frozen=True)

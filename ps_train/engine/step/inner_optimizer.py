@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.local_rows import slot_of_any_length
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
+from ps_train.engine.updates.gradients.restarts import Restarts
 from ps_train.engine.updates.modes.base import RateDivisor
 from ps_train.engine.variables.variables import CheckpointEntry, ps_device
 from ps_train.engine.variables.worker_state import OWN
@@ -42,7 +43,7 @@ class InnerOptimizer:
 
     def __init__(self, spec: GraphSpec, rate_divisors: Sequence[RateDivisor]) -> None:
         self.rules = RulesOfModel(spec.job, spec.model)
-        self._rate_divisors = rate_divisors
+        self._rate_divisors, self._is_warm = rate_divisors, bool(spec.job.warm_start)
         self._slots: list[Any] = []
         self._rate: list[Any] = []
 
@@ -67,7 +68,10 @@ class InnerOptimizer:
           others: makes what else is changed with them.
           pulled: names of variables that are pulled without their slots.
         """
-        optimizers = AppliedOptimizers("", self.rules, variables, step, moved=pulled)
+        # A warm start gives values that are trained, without slots.
+        is_start = tf.constant(False) if self._is_warm else step <= 0
+        restarts = Restarts([variables[name] for name in pulled], is_start)
+        optimizers = AppliedOptimizers("", self.rules, variables, step, restarts=restarts)
 
         def applied() -> tf.Operation:
             divisors = [divisor(examples, step) for divisor in self._rate_divisors]

@@ -356,7 +356,7 @@ class _RulesOptimizer(v1.train.Optimizer):
         self._shared: dict[str, tf.Tensor] = {}
 
     def count_updates(self) -> None:
-        """Counts the updates that the slots have seen, where they may begin anew; see `restarts.py`."""
+        """Counts the updates that the slots have seen, where they may begin anew."""
         self._counts = True
 
     @property

@@ -46,7 +46,7 @@ class LocalOracle(Oracle):
             self,
             values,
             self._inputs,
-            lambda: _Inner(row, lambda: (self.values, self._used)),
+            lambda: _Inner(row, lambda: (self.values, self._used), is_start=self.step == 0),
             self._outer,
             rate=lambda step: RATE,
             alpha=min(1.0, _ALPHA / row.num_workers),
@@ -256,10 +256,11 @@ class _Inner:
     Args:
       row: names it.
       present: returns the values at which the gradients are, and the rows that the batch has used.
+      is_start: whether the first step is one from the initial values.
     """
 
-    def __init__(self, row: Row, present: Callable[[], tuple[Values, set[int]]]) -> None:
-        self._optimizer, self._present = Optimizer.of(row), present
+    def __init__(self, row: Row, present: Callable[[], tuple[Values, set[int]]], is_start: bool) -> None:
+        self._optimizer, self._present, self._is_start = Optimizer.of(row), present, is_start
         self._slots: dict[str, dict[str, np.ndarray]] = {}
 
     def moves(self, gradients: Values, rate: float) -> Values:
@@ -271,12 +272,14 @@ class _Inner:
                 slots = {slot: now[f"{name}:{slot}"].copy() for slot in self._optimizer.slots}
             else:
                 slots = self._slots.setdefault(name, self._optimizer.make_slots(now[name]))
-                self._optimizer.go_on_from(now[name], slots)
+                if not self._is_start:
+                    self._optimizer.go_on_from(now[name], slots)
             new, rows = now[name].copy(), rows_used(name, used, len(now[name]))
             self._optimizer.apply(new, slots, rows, gradient[rows])
             moved[name] = now[name] - new
             if name in TABLES:
                 moved |= {f"{name}:{slot}": now[f"{name}:{slot}"] - value for slot, value in slots.items()}
+        self._is_start = False
         return moved
 
 

@@ -14,7 +14,7 @@ import copy
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -33,7 +33,7 @@ from ps_train.config.job import Job
 from ps_train.engine.transport.beside_rows import USES, beside_name, with_slots
 from ps_train.engine.transport.sparse_mask import mask_name, to_indexed_slices
 from ps_train.engine.transport.vocabulary import Vocabulary
-from ps_train.engine.updates.gradients.restarts import allow_restarts, computes_from_slots
+from ps_train.engine.updates.gradients.restarts import Restarts, computes_from_slots
 from ps_train.engine.variables.given_names import given_names
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.old_rows import OldRows, keep_old_rows
@@ -121,7 +121,7 @@ class AppliedOptimizers:
       tables: names of the slices of tables.
       vocabularies: slice name to vocabulary, for slices with an open vocabulary.
       keeps_rows: names of the slices of tables whose old rows updates keep for checkpoints.
-      moved: names of variables whose values others write too, while their slots do not follow, and may begin anew.
+      restarts: where slots may begin anew; None for nowhere.
 
     Attributes:
       variables, vocabularies: as given.
@@ -140,9 +140,9 @@ class AppliedOptimizers:
         tables: frozenset[str] = frozenset(),
         vocabularies: Mapping[str, Vocabulary] | None = None,
         keeps_rows: frozenset[str] = frozenset(),
-        moved: Collection[str] = (),
+        restarts: Restarts | None = None,
     ) -> None:
-        self._moved = {id(variables[name]) for name in moved}
+        self._restarts = restarts
         self._keeps_rows, self._sums_rows = keeps_rows, sums_rows
         self.old_rows: dict[str, OldRows] = {}
         self.vocabularies = vocabularies or {}
@@ -318,8 +318,8 @@ class AppliedOptimizers:
         share_slots(own, self._first_optimizers.setdefault(group, own))
         if isinstance(own, v1.train.ProximalAdagradOptimizer):  # a worker does not know how many rows it will have
             make_accumulators_of_any_length(own, v1.constant_initializer)
-        if self._moved:
-            allow_restarts(own, lambda variable: id(variable) in self._moved)
+        if self._restarts is not None:
+            self._restarts.allow(own)
         if not self._sums_rows:
             skip_deduplication(own)  # summing takes as long as reading the rows
         return own

@@ -1,18 +1,19 @@
 """Optimizers whose slots may begin anew in the middle of a job, as those of local steps do.
 
-    allow_restarts(optimizer, is_own)
+    Restarts(variables, is_start=step <= 0).allow(optimizer)
 
 Two kinds need help.
 
 - FTRL and AdagradDA do not move a value: they compute it anew from a sum of all gradients.  Where the sum begins anew,
   or others move the value, the value would be lost.  So each update first makes the sum that from which the optimizer
-  computes the present value; where nobody else has written, it is that already.
+  computes the present value; where nobody else has written, it is that already.  The values that a job begins with are
+  lost as ever.
 - One that computes its corrections from the number of all updates, as those of Keras, counts its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
@@ -35,26 +36,33 @@ def computes_from_slots(optimizer: Any) -> bool:
     return isinstance(optimizer, v1.train.FtrlOptimizer | v1.train.AdagradDAOptimizer)
 
 
-def allow_restarts(optimizer: Any, is_own: Callable[[Any], bool]) -> None:
-    """Makes an optimizer go on from the present values of variables with the slots that it has.
+class Restarts:
+    """Where slots may begin anew.
 
     Args:
-      optimizer: the optimizer.
-      is_own: returns False for a variable that comes with its slots.
+      variables: those whose values others write, too, while their slots do not follow.
+      is_start: bool scalar, whether values are those with which the job begins.
     """
-    if isinstance(optimizer, CountsUpdates):
-        optimizer.count_updates()
-    if isinstance(optimizer, v1.train.FtrlOptimizer):
-        fit = _fit_linear
-    elif isinstance(optimizer, v1.train.AdagradDAOptimizer):
-        fit = _fit_sum
-    else:
-        return
 
-    def fitted(variable: Any, rows: Any) -> list[tf.Operation]:
-        return [fit(optimizer, _Rows(variable, rows))] if is_own(variable) else []
+    def __init__(self, variables: Collection[Any], is_start: tf.Tensor) -> None:
+        self._ids, self._is_start = {id(variable) for variable in variables}, is_start
 
-    before_updates(optimizer, fitted)
+    def allow(self, optimizer: Any) -> None:
+        """Makes an optimizer go on from the present values of variables with the slots that it has."""
+        if isinstance(optimizer, CountsUpdates):
+            optimizer.count_updates()
+        if isinstance(optimizer, v1.train.FtrlOptimizer):
+            fit = _fit_linear
+        elif isinstance(optimizer, v1.train.AdagradDAOptimizer):
+            fit = _fit_sum
+        else:
+            return
+
+        def fitted(variable: Any, rows: Any) -> list[tf.Operation]:
+            is_own = id(variable) in self._ids
+            return [fit(optimizer, _Rows(variable, rows, self._is_start))] if is_own else []
+
+        before_updates(optimizer, fitted)
 
 
 class _Rows:
@@ -63,10 +71,11 @@ class _Rows:
     Args:
       variable: the variable.
       rows: their numbers, which may come several times; None for all.
+      is_start: bool scalar, whether slots stay as they are.
     """
 
-    def __init__(self, variable: Any, rows: tf.Tensor | None) -> None:
-        self.variable, self._rows = variable, rows
+    def __init__(self, variable: Any, rows: tf.Tensor | None, is_start: tf.Tensor) -> None:
+        self.variable, self._rows, self._is_start = variable, rows, is_start
 
     def cast(self, *terms: Any) -> list[tf.Tensor]:
         """Returns numbers in the variable's dtype."""
@@ -78,9 +87,9 @@ class _Rows:
 
     def fit(self, slot: Any, scale: tf.Tensor, l1: tf.Tensor) -> tf.Operation:
         """Sets a sum to that whose value is present: value = -shrunk(sum, l1) / scale; 0 keeps what it can."""
-        value = self.read(self.variable)
-        within = tf.clip_by_value(self.read(slot), -l1, l1)
-        fitted = tf.where(tf.equal(value, 0), within, -value * scale - l1 * tf.sign(value))
+        value, present = self.read(self.variable), self.read(slot)
+        fitted = tf.where(tf.equal(value, 0), tf.clip_by_value(present, -l1, l1), -value * scale - l1 * tf.sign(value))
+        fitted = tf.where(self._is_start, present, fitted)
         return slot.assign(fitted, read_value=False) if self._rows is None else scatter_rows(slot, self._rows, fitted)
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.engine.updates.gradients.restarts import allow_restarts, computes_from_slots
+from ps_train.engine.updates.gradients.restarts import Restarts, computes_from_slots
 
 RATE, L1, L2 = 0.3, 0.05, 0.02
 GRADIENTS = np.random.RandomState(0).randn(6, 4).astype(np.float32)
@@ -33,10 +33,11 @@ class Run:
 
     Args:
       make: makes the optimizer for a global step.
-      is_own: see `allow_restarts`; None to leave the optimizer as it is.
+      is_own: whether others write the variable, without its slots; None to leave the optimizer as it is.
+      is_start: whether the first update keeps nothing of the values.
     """
 
-    def __init__(self, make: Callable[[Any], Any], is_own: Callable[[Any], bool] | None) -> None:
+    def __init__(self, make: Callable[[Any], Any], is_own: bool | None, is_start: bool = False) -> None:
         with tf.Graph().as_default():
             self._step, self._gradient = v1.train.get_or_create_global_step(), v1.placeholder(tf.float32, [4])
             self._value, self._written = (
@@ -45,8 +46,8 @@ class Run:
             )
             self._write = self._value.assign(self._written).op
             optimizer = make(self._step)
-            if is_own:
-                allow_restarts(optimizer, is_own)
+            if is_own is not None:
+                Restarts([self._value] if is_own else [], is_start & (self._step.read_value() <= 0)).allow(optimizer)
             rows = tf.constant([3, 1])
             some = tf.IndexedSlices(tf.gather(self._gradient, rows), rows)
             self._updates = [
@@ -70,7 +71,7 @@ class Run:
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", MAKE)
 def test_nothing_changes_where_nobody_else_writes(name: str, sparse: bool) -> None:
-    usual, fitted = Run(MAKE[name], None), Run(MAKE[name], lambda _: True)
+    usual, fitted = Run(MAKE[name], None), Run(MAKE[name], True)
     for one in GRADIENTS:
         np.testing.assert_allclose(fitted.update([one], sparse), usual.update([one], sparse), rtol=1e-5, atol=1e-6)
 
@@ -79,7 +80,7 @@ def test_nothing_changes_where_nobody_else_writes(name: str, sparse: bool) -> No
 @pytest.mark.parametrize("name", MAKE)
 def test_an_update_goes_on_from_what_was_written(name: str, fresh: bool) -> None:
     """A zero gradient shows it, but for the regularization that AdagradDA and the shrinkage add in each step."""
-    run = Run(MAKE[name], lambda _: True)
+    run = Run(MAKE[name], True)
     run.update(GRADIENTS)
     run.write(WRITTEN, fresh)
     most = {"ftrl, power": 0.08, "adagrad_da": 0.1}.get(name, 1e-6)
@@ -90,7 +91,7 @@ def test_an_update_goes_on_from_what_was_written(name: str, fresh: bool) -> None
 def test_without_regularization_it_is_adagrad_from_there(sparse: bool) -> None:
     """McMahan et al. 2013, section 3: FTRL-Proximal is then online gradient descent with Adagrad's rates."""
     run, adagrad = (
-        Run(lambda _: v1.train.FtrlOptimizer(RATE), lambda _: True),
+        Run(lambda _: v1.train.FtrlOptimizer(RATE), True),
         Run(lambda _: v1.train.AdagradOptimizer(RATE), None),
     )
     for one in (run, adagrad):
@@ -100,16 +101,25 @@ def test_without_regularization_it_is_adagrad_from_there(sparse: bool) -> None:
         np.testing.assert_allclose(run.update([gradient], sparse), adagrad.update([gradient], sparse), rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", MAKE)
+def test_a_job_begins_as_ever(name: str) -> None:
+    usual, fitted = Run(MAKE[name], None), Run(MAKE[name], True, is_start=True)
+    for one in (usual, fitted):
+        one.write(WRITTEN)
+    for gradient in GRADIENTS:
+        np.testing.assert_allclose(fitted.update([gradient]), usual.update([gradient]), rtol=1e-5, atol=1e-6)
+
+
 def test_l1_keeps_a_zero_that_was_one() -> None:
     """What a step has not used of a gradient below L1 counts in the next one."""
     small = np.full(4, 0.6 * L1, np.float32)
-    usual, fitted = Run(MAKE["ftrl"], None), Run(MAKE["ftrl"], lambda _: True)
+    usual, fitted = Run(MAKE["ftrl"], None), Run(MAKE["ftrl"], True)
     assert not fitted.update([small]).any() and fitted.update([small]).all()
     np.testing.assert_allclose(fitted.update([]), usual.update([small, small]), rtol=1e-5)
 
 
 def test_a_variable_that_comes_with_its_slots_is_left_alone() -> None:
-    usual, other = Run(MAKE["ftrl"], None), Run(MAKE["ftrl"], lambda _: False)
+    usual, other = Run(MAKE["ftrl"], None), Run(MAKE["ftrl"], False)
     for one in (usual, other):
         one.update(GRADIENTS)
         one.write(WRITTEN)
