@@ -10,7 +10,7 @@ Its slots are the worker's, and are in no checkpoint: those of several workers d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class InnerOptimizer:
 
     def __init__(self, spec: GraphSpec, rate_divisors: Sequence[RateDivisor]) -> None:
         self.rules = RulesOfModel(spec.job, spec.model)
-        self._rate_divisors, self._is_warm = rate_divisors, bool(spec.job.warm_start)
+        self._rate_divisors = rate_divisors
         self._slots: list[Any] = []
         self._rate: list[Any] = []
 
@@ -55,7 +55,7 @@ class InnerOptimizer:
         step: tf.Tensor,
         is_used: tf.Tensor | None = None,
         others: Callable[[], Sequence[tf.Operation]] = tuple,
-        pulled: Collection[str] = (),
+        restarts: Restarts | None = None,
     ) -> tf.Operation:
         """Returns the operation that applies the gradients of a batch, and makes the slots.
 
@@ -66,11 +66,8 @@ class InnerOptimizer:
           step: int64 scalar, the global step.
           is_used: bool scalar, whether they are applied; None if they always are.
           others: makes what else is changed with them.
-          pulled: names of variables that are pulled without their slots.
+          restarts: the variables that are pulled without their slots.
         """
-        # A warm start gives values that are trained, without slots.
-        is_start = tf.constant(False) if self._is_warm else step <= 0
-        restarts = Restarts([variables[name] for name in pulled], is_start)
         optimizers = AppliedOptimizers("", self.rules, variables, step, restarts=restarts)
 
         def applied() -> tf.Operation:

@@ -46,7 +46,7 @@ class LocalOracle(Oracle):
             self,
             values,
             self._inputs,
-            lambda: _Inner(row, lambda: (self.values, self._used), is_start=self.step == 0),
+            self._new_inner,
             self._outer,
             rate=lambda step: RATE,
             alpha=min(1.0, _ALPHA / row.num_workers),
@@ -56,6 +56,10 @@ class LocalOracle(Oracle):
         self._shards = _Shards(0) if row.sharding == "dynamic" else None
         self._given = 0  # the step that all rounds would have reached if no batch had been left out
         self._note()
+
+    def _new_inner(self) -> _Inner:
+        step = self._rounds.step if hasattr(self, "_rounds") else 0
+        return _Inner(self.row, lambda: (self.values, self._used), is_start=step == 0)
 
     def run(self, until: int, planned: int = 0) -> int:
         """Makes rounds up to a global step; returns the global step, which is less if the input has ended."""

@@ -57,6 +57,7 @@ from ps_train.engine.updates.following.batch_size_control import ScheduledValue
 from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers
 from ps_train.engine.updates.gradients.outer_optimizer import OuterRules
 from ps_train.engine.updates.gradients.push_guard import are_finite, stop_if_not_finite
+from ps_train.engine.updates.gradients.restarts import Restarts
 from ps_train.engine.updates.gradients.row_updates import RowUpdates
 from ps_train.engine.updates.modes.base import RateDivisor, UpdateMode
 from ps_train.engine.updates.modes.shard_part import ShardPart, Update
@@ -234,10 +235,13 @@ class LocalSteps(StepPart):
 
         # A value may be read for the loss alone, which no gradient waits for.
         read = [*inputs.values.values(), *found.gradients.values(), *found.state.values(), *self._rows.read(), *judged]
+        # The values of a warm start were trained, without slots.
+        is_start = tf.constant(False) if job.warm_start else self._kept.values[0][1] <= 0
+        restarts = Restarts(self._now.values(), is_start)
         variables, condition = {**self._now, **self._rows.variables}, is_used if may_be_empty else None
         with tf.control_dependencies(read):
             applied = self._inner.apply(
-                variables, {**gradients, **masked}, found.examples, inputs.step, condition, others, self._now
+                variables, {**gradients, **masked}, found.examples, inputs.step, condition, others, restarts
             )
             passed = self._rows.passed()
         self._rows.with_slots(self._inner.row_slots)

@@ -1,6 +1,6 @@
 """Optimizers whose slots may begin anew in the middle of a job, as those of local steps do.
 
-    Restarts(variables, is_start=step <= 0).allow(optimizer)
+    Restarts(variables, is_start=pulled_step <= 0).allow(optimizer)
 
 Two kinds need help.
 
@@ -71,7 +71,7 @@ class _Rows:
     Args:
       variable: the variable.
       rows: their numbers, which may come several times; None for all.
-      is_start: bool scalar, whether slots stay as they are.
+      is_start: bool scalar, whether a sum that has no gradient yet stays so.
     """
 
     def __init__(self, variable: Any, rows: tf.Tensor | None, is_start: tf.Tensor) -> None:
@@ -89,7 +89,7 @@ class _Rows:
         """Sets a sum to that whose value is present: value = -shrunk(sum, l1) / scale; 0 keeps what it can."""
         value, present = self.read(self.variable), self.read(slot)
         fitted = tf.where(tf.equal(value, 0), tf.clip_by_value(present, -l1, l1), -value * scale - l1 * tf.sign(value))
-        fitted = tf.where(self._is_start, present, fitted)
+        fitted = tf.where(self._is_start & tf.equal(present, 0), present, fitted)
         return slot.assign(fitted, read_value=False) if self._rows is None else scatter_rows(slot, self._rows, fitted)
 
 
