@@ -372,6 +372,38 @@ def test_a_bad_batch_ends_the_call_if_it_is_not_to_be_left_out(alone: str) -> No
     assert_close(cluster.values(), before, 0.0)
 
 
+class BadGradient(Linear):
+    """The loss is finite, and the gradient of `b` is not, in batches with the example 16."""
+
+    def forward(self, features: tf.Tensor, training: bool) -> tf.Tensor:
+        outputs, b = (
+            super().forward(features, training),
+            v1.get_default_graph().get_collection("trainable_variables")[1],
+        )
+        bad = float(self.data("train", "").features[16, 0])
+        has_it = tf.reduce_any(tf.abs(features[:, 0] - bad) < 1e-6)
+        return tf.cond(has_it, lambda: outputs + tf.sqrt(tf.nn.relu(b - 1e6)), lambda: outputs)
+
+
+@pytest.mark.parametrize("optimizer", ["ftrl", long("adam")])
+def test_a_gradient_that_is_not_finite_ends_the_training_though_an_optimizer_hides_it(optimizer: str) -> None:
+    """FTRL makes it a value of 0, from which no later loss tells it."""
+    cluster = cluster_of(1, model=BadGradient(count=41, width=5), update="async", local_steps=3, optimizer=optimizer)
+    cluster.rounds([3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
+        cluster.rounds([3, 3])
+
+
+@pytest.mark.parametrize("update", ["sync", long("async")])
+def test_slots_of_the_outer_optimizer_have_keys_that_no_optimizer_of_a_model_has(update: str) -> None:
+    """A job whose own optimizer is momentum may go on with local steps, whose momentum is another one."""
+    cluster = cluster_of(1, update=update, local_steps=3, outer_optimizer="nesterov", optimizer="momentum")
+    names = {"sync": ["outer_momentum"], "async": ["outer_momentum", "outer_sum"]}[update]
+    wanted = [f"{variable}/{name}" for variable in ("b", "w") for name in names]
+    found = {entry.key: entry.optional for entry in cluster.steps[0].ps.entries if entry.key.startswith(("w/", "b/"))}
+    assert sorted(found) == wanted and all(found.values())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("update", ["sync", long("async")])
 @pytest.mark.parametrize("outer", ["sgd", long("elastic")])

@@ -67,7 +67,8 @@ def _is_function(value: Any) -> bool:
 
 def _again(tensor: tf.Tensor, step: tf.Tensor | None) -> tf.Tensor:
     """Returns a copy of a tensor that depends on the current global step in the place of `step`."""
-    own = None if step is None else tf.cast(tf.convert_to_tensor(v1.train.get_global_step()), step.dtype)
+    # Within a condition the step is a tensor of the graph around it, which an import does not find.
+    own = None if step is None else tf.identity(tf.cast(tf.convert_to_tensor(v1.train.get_global_step()), step.dtype))
     if tensor is step:
         return own
     stop = {step.op} if step is not None else set()

@@ -25,6 +25,9 @@ from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
 
+_OF_OWN_ENGINE = ("track", "local_steps", "outer_optimizer")
+"""Flags of a RunConfig's job that have no effect elsewhere, where others only make a job faster or steadier."""
+
 
 def train(run: Program) -> int:
     """Trains with the engine that the configuration asks for; returns the global step at the end.
@@ -50,13 +53,14 @@ def train(run: Program) -> int:
 
 
 def _train_as_script(run: Program) -> int:
-    track = (getattr(run.config, "job", None) or {}).get("track", NO_TRACKER)
-    if track != NO_TRACKER and run.config.is_chief:
-        log.warning(
-            "track=%s (from the RunConfig) has no effect: it is for ps_train's own engine, which trains programs with "
-            'a cluster, and those with engine="ps_train"',
-            track,
-        )
+    job = getattr(run.config, "job", None) or {}
+    for name in _OF_OWN_ENGINE:
+        if str(value := job.get(name, NO_TRACKER)) not in (NO_TRACKER, "1") and run.config.is_chief:
+            log.warning(
+                "%s=%s (from the RunConfig) has no effect: it is for ps_train's own engine, which trains programs with "
+                'a cluster, and those with engine="ps_train"',
+                *(name, value),
+            )
     return train_as_script(run)
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
@@ -165,7 +166,9 @@ class AdaMaxOptimizer(_Adam):
         self._decay, self._locks = beta1, use_locking
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
-        return variable_once(self, "beta1_power", v1.get_default_graph()), tf.zeros([])
+        with tf.init_scope():  # a condition has a graph of its own
+            graph = v1.get_default_graph()
+        return variable_once(self, "beta1_power", graph), tf.zeros([])
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda each: each.name)
@@ -205,6 +208,11 @@ class AdamGSOptimizer(_Adam):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
         self._global_step, self._betas = global_step, (beta1, beta2)
+        self._counts = False
+
+    def count_updates(self) -> None:
+        """Counts the updates that the slots have seen, where they may begin anew."""
+        self._counts = True
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
         beta1, beta2 = self._powers
@@ -212,14 +220,21 @@ class AdamGSOptimizer(_Adam):
 
     def _prepare(self) -> None:
         super()._prepare()
-        steps = tf.cast(tf.identity(self._global_step) + 1, tf.float32)
+        self._number = tf.identity(self._made if self._counts else self._global_step)
+        steps = tf.cast(self._number + 1, tf.float32)
         self._powers = [tf.pow(_value(beta), steps) for beta in self._betas]
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
+        if self._counts:
+            first = min(var_list, key=lambda each: each.name)
+            self._made = make_variable_once(self, "updates", np.int64(0), first)
         _make_slots(self, var_list, "m", "v")
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
-        return tf.group(*update_ops, name=name_scope)
+        if not self._counts:
+            return tf.group(*update_ops, name=name_scope)
+        with tf.control_dependencies([*update_ops, self._number]), v1.colocate_with(self._made):
+            return tf.group(*update_ops, v1.assign_add(self._made, 1), name=name_scope)
 
 
 class LazyAdamGSOptimizer(AdamGSOptimizer):

@@ -19,9 +19,14 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.local_rows import slot_of_any_length
-from ps_train.engine.updates.gradients.apply_gradients import AppliedOptimizers, RulesOfModel
+from ps_train.engine.updates.gradients.apply_gradients import (
+    AppliedOptimizers,
+    RulesOfModel,
+    optimizer_groups,
+)
 from ps_train.engine.updates.gradients.restarts import Restarts
 from ps_train.engine.updates.modes.base import RateDivisor
+from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.variables import CheckpointEntry, ps_device
 from ps_train.engine.variables.worker_state import OWN
 from ps_train.modeling.model import RATE_KEY
@@ -82,6 +87,12 @@ class InnerOptimizer:
         self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
         self.row_slots = optimizers.row_slots
         return done
+
+    def hides_nan(self, step: tf.Tensor) -> bool:
+        """Returns True if an optimizer makes a finite value from a gradient that is not finite; FTRL makes it 0."""
+        with overriding_global_step(step):
+            groups = optimizer_groups(self.rules.optimizers([]))
+        return any(isinstance(one, v1.train.FtrlOptimizer) for one in groups.optimizers.values())
 
     def pulled_rate(self, after: Sequence[tf.Tensor]) -> list[tf.Operation]:
         """Makes the learning rate that may be changed from outside, on ps 0; returns the operation that pulls it.

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ModelError
+from ps_train.base.errors import ConfigError, ModelError
 from ps_train.base.user_code import shown, user_code
 from ps_train.cluster.sessions.calls import PS_LOST_ERRORS
 from ps_train.modeling.model import Model
@@ -45,6 +45,7 @@ class ModelHooks:
     Args:
       model: the user's model.
       on_end: called with the name of the hook, once, when one requests the end of the training.
+      may_feed: whether a hook may feed values: they reach the step alone to which the hooks belong.
 
     Attributes:
       hooks: the hooks; empty for most models.
@@ -55,7 +56,7 @@ class ModelHooks:
       ModelError: hooks() raised an exception, or returned anything but hooks.
     """
 
-    def __init__(self, model: Model, on_end: Callable[[str], None]) -> None:
+    def __init__(self, model: Model, on_end: Callable[[str], None], may_feed: bool = True) -> None:
         with user_code("hooks()"):
             own = model.hooks()
         if not isinstance(own, list | tuple) or not all(isinstance(hook, v1.train.SessionRunHook) for hook in own):
@@ -64,7 +65,7 @@ class ModelHooks:
             )
         self._on_end, self.have_ended, self._is_closed = on_end, False, False
         self._closing = threading.Lock()
-        self.hooks = [_UsersHook(hook, self.end_training) for hook in own]
+        self.hooks = [_UsersHook(hook, self.end_training, may_feed) for hook in own]
         self.run_alone = bool(self.hooks) and model.hooks_every_step
 
     def end_training(self, name: str) -> None:
@@ -95,10 +96,11 @@ class _UsersHook(v1.train.SessionRunHook):
 
     Args:
       stop: called when the hook requests a stop.
+      may_feed: whether it may feed values.
     """
 
-    def __init__(self, hook: v1.train.SessionRunHook, stop: Callable[[str], None]) -> None:
-        self._hook, self._stop = hook, stop
+    def __init__(self, hook: v1.train.SessionRunHook, stop: Callable[[str], None], may_feed: bool) -> None:
+        self._hook, self._stop, self._may_feed = hook, stop, may_feed
         self.name = type(hook).__name__
         self._call("begin")  # once, while operations may still be added to the graph
 
@@ -118,10 +120,16 @@ class _UsersHook(v1.train.SessionRunHook):
     def before_run(self, run_context: Any) -> v1.train.SessionRunArgs | None:
         """Passes the call on; an end of an input of the hook's own ends the training before the step."""
         try:
-            return self._call("before_run", run_context)
+            asked = self._call("before_run", run_context)
         except _ENDS:
             self._stop(self.name)
             raise StopIteration from None
+        if asked is not None and asked.feed_dict and not self._may_feed:
+            raise ConfigError(
+                f"the hook {self.name} feeds values, which with local_steps would reach the last step of a round "
+                "alone: leave local_steps out, or keep the value in a variable."
+            )
+        return asked
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Passes the call on, with a context of its own: the session must not stop, the job shall."""

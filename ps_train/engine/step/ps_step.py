@@ -152,7 +152,11 @@ def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[Applied
     variables = checkpoint_entries(spec.plan, state.variables, slots, keys.key_of, keys.slot_key_of)
     if spec.job.has_local_steps:  # an outer optimizer may begin in any run: its momentum is then zero
         names = {piece.variable for piece in spec.plan.slices}
-        variables = [dataclasses.replace(one, optional=one.optional or one.key not in names) for one in variables]
+        tables = tuple(f"{name}/" for name in spec.variables.tables_by_name())  # whose slots are the model's
+        variables = [
+            dataclasses.replace(one, optional=one.optional or (one.key not in names and not one.key.startswith(tables)))
+            for one in variables
+        ]
     return [*_counter_entries(state), *variables]
 
 

@@ -99,13 +99,17 @@ class RoundNotes:
             self._rows, self._counts = [rows, count], [*self._counts, count]
             shard, begin, end = tf.unstack(place)
             noted = count.read_value()
-            before = rows.sparse_read(tf.maximum(noted - 1, 0)[tf.newaxis])[0]
-            joins = (noted > 0) & tf.equal(before[0], shard) & tf.equal(before[2], begin)
-            row = tf.stack([shard, tf.where(joins, before[1], begin), end])
-            index = tf.where(joins, noted - 1, noted)
-            written = rows.scatter_nd_update([[index]], [row]).op
+            before = rows.sparse_read(tf.range(noted))  # batches of several shards may come in turn
+            followed = tf.where(tf.equal(before[:, 0], shard) & tf.equal(before[:, 2], begin))[:, 0]
+            joins = tf.size(followed) > 0
+            index = tf.reduce_max(
+                tf.concat([followed, tf.where(joins, tf.constant(-1, tf.int64), noted)[tf.newaxis]], 0)
+            )
+            first = tf.reduce_min(tf.concat([tf.gather(before[:, 1], followed), begin[tf.newaxis]], 0))
+            written = rows.scatter_nd_update([[index]], [tf.stack([shard, first, end])]).op
             with tf.control_dependencies([written]):
-                return count.assign(index + tf.cast(shard >= 0, tf.int64), read_value=False)
+                is_new = (shard >= 0) & ~joins
+                return count.assign(noted + tf.cast(is_new, tf.int64), read_value=False)
 
     def end(self) -> None:
         """Reads all notes at the end of a round."""

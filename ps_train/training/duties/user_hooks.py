@@ -25,7 +25,9 @@ class UserHooks(Duty):
     def __init__(self, setting: Setting, ends_all: bool) -> None:
         self._task, self._heartbeat = setting.prepared.task, setting.joined.heartbeat
         self._store, self._ends_all = setting.joined.stores[0], ends_all
-        self._hooks = ModelHooks(setting.prepared.model, self._requested)
+        self._hooks = ModelHooks(
+            setting.prepared.model, self._requested, may_feed=not setting.prepared.job.has_local_steps
+        )
         self.hooks = self._hooks.hooks
         self.bursts = Bursts(alone=self._hooks.run_alone, often=bool(self.hooks))
         self.end_training: Callable[[str], None] = self._hooks.end_training

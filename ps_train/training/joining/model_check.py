@@ -24,6 +24,7 @@ from ps_train.data.named_inputs import dense_inputs, of_kind
 from ps_train.data.pipeline import evaluation_batches
 from ps_train.engine.step.slices import Slices, slice_keys, slice_metrics
 from ps_train.engine.updates.gradients.apply_gradients import optimizer_groups
+from ps_train.engine.updates.gradients.restarts import why_no_restarts
 from ps_train.engine.variables.global_step import overriding_global_step
 from ps_train.engine.variables.pairwise_shapes import check_shapes
 from ps_train.engine.variables.plain_graph import plain_graph
@@ -147,6 +148,10 @@ def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
         with overriding_global_step(step), user_code("optimizer()"):
             found = model.optimizer(name, rate)
         groups = optimizer_groups(found)
+        for optimizer in groups.optimizers.values() if job.has_local_steps else ():
+            if why := why_no_restarts(optimizer):
+                flag = described(job, "outer_optimizer" if str(job.local_steps) == "1" else "local_steps")
+                raise ConfigError(f"{flag} is not possible with {type(optimizer).__name__}: {why}.")
     if job.optimizer_arg and not name.is_used:
         raise ConfigError(
             f"{described(job, 'optimizer_arg')} has no effect: {type(model).__name__}.optimizer() makes its optimizers "

@@ -34,9 +34,9 @@ SLOT_KEYS: Mapping[str, Mapping[str, str]] = {
 """Optimizer to the oracle's name of a slot, to its name in a checkpoint."""
 
 OUTER_KEYS: Mapping[str, Mapping[str, str]] = {
-    "sync": {"momentum": "Momentum"},
-    "async": {"momentum": "momentum", "sum": "sum"},
-    "bounded": {"momentum": "momentum", "sum": "sum"},
+    "sync": {"momentum": "outer_momentum"},
+    "async": {"momentum": "outer_momentum", "sum": "outer_sum"},
+    "bounded": {"momentum": "outer_momentum", "sum": "outer_sum"},
 }
 """The same for the outer optimizer `nesterov`, by the update mode."""
 

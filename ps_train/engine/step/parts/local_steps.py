@@ -213,8 +213,11 @@ class LocalSteps(StepPart):
         gradients: dict[str, Any] = {name: one for name, one in found.gradients.items() if name not in sent}
         judged: list[tf.Tensor] = []
         if job.on_nan == "stop":
-            # A gradient that is not finite makes values and the next loss so; the push judges them at the end.
-            judged = stop_if_not_finite(found.judged, [found.judged, *(found.gradients[name] for name in sent)])
+            # A gradient that is not finite makes values and the next loss so, but for an optimizer that hides it; the
+            # push judges them at the end.
+            names = found.gradients if self._inner.hides_nan(inputs.step) else sent
+            some = [getattr(found.gradients[name], "values", found.gradients[name]) for name in names]
+            judged = stop_if_not_finite(found.judged, [found.judged, *some])
         left_out = [*found.skipped]
         if job.on_nan == "skip":
             left_out.append(~are_finite([found.judged, *found.gradients.values()]))

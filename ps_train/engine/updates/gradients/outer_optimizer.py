@@ -61,10 +61,10 @@ class OuterRules:
         return float(self._given["alpha"] or min(1.0, _EASGD_BETA / self._workers))
 
     def optimizers(self, rate_divisors: Sequence[tf.Tensor]) -> Any:
-        """Returns the optimizer of all variables, or those of tables and of all others."""
+        """Returns the optimizers of tables and of all others."""
         dense = self._dense(divided(self._rate(), rate_divisors))
         if not self._tables:
-            return dense
+            return OptimizerGroups({"": dense}, lambda name: "", slot_key_of=_outer_key)
         inner, prefix = optimizer_groups(self._inner.optimizers([])), "rows of "
         given = self._given["learning_rate"] if self._name == "sgd" else None
         rate = divided(float(given or (1.0 if self._rows_are_mean else 1.0 / self._workers)), rate_divisors)
@@ -72,7 +72,11 @@ class OuterRules:
         return OptimizerGroups(
             {"": dense, **rows},
             lambda name: f"{prefix}{inner.group_of(name)}" if name in self._tables else "",
-            slot_key_of=lambda group, variable, kind: inner.slot_key_of(group.removeprefix(prefix), variable, kind),
+            slot_key_of=lambda group, variable, kind: (
+                inner.slot_key_of(group.removeprefix(prefix), variable, kind)
+                if group
+                else _outer_key(group, variable, kind)
+            ),
         )
 
     def _dense(self, rate: Any) -> v1.train.Optimizer:
@@ -89,6 +93,11 @@ class OuterRules:
             return self.alpha * self._workers if self._is_mean else self.alpha
         given = self._given["learning_rate"]
         return float(given or (1.0 if self._is_mean else 1.0 / self._workers))
+
+
+def _outer_key(group: str, variable: str, kind: str) -> str:
+    """Returns the checkpoint's key of a slot: a job may resume from one whose own optimizer has slots of this kind."""
+    return f"{variable}/outer_{kind.lower()}"
 
 
 _SUMS = (

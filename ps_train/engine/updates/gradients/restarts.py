@@ -13,14 +13,21 @@ Two kinds need help.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import adagrad_da_terms, before_updates, ftrl_terms
 from ps_train.modeling.tables.row_allocator import scatter_rows
+
+log = logging.getLogger(__name__)
+
+_MOST = 0.5
+"""Most that a value of 1 may change without a gradient, as by weight decay."""
 
 
 @runtime_checkable
@@ -34,6 +41,30 @@ class CountsUpdates(Protocol):
 def computes_from_slots(optimizer: Any) -> bool:
     """Returns True if the next update computes a value from slots alone, which are sums of all gradients."""
     return isinstance(optimizer, v1.train.FtrlOptimizer | v1.train.AdagradDAOptimizer)
+
+
+def why_no_restarts(optimizer: Any) -> str:
+    """Returns why an optimizer's slots cannot begin anew, as text; "" if they can.
+
+    It tries a user's own optimizer, for which the default graph must be one of its own.
+    """
+    if isinstance(optimizer, CountsUpdates) or type(optimizer).__module__.startswith("tensorflow."):
+        return ""
+    variable = v1.get_variable("ps_train/tried", initializer=tf.ones([2]), use_resource=True)
+    try:
+        updated = optimizer.apply_gradients([(tf.zeros([2]), variable)])
+        with v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:
+            session.run(v1.global_variables_initializer())
+            session.run(updated)
+            value = session.run(variable)
+    except Exception as error:  # it needs a variable or a gradient of its model
+        log.debug("%s is not tried: %s", type(optimizer).__name__, error)
+        return ""
+    if v1.get_collection(v1.GraphKeys.MOVING_AVERAGE_VARIABLES):
+        return "it averages the variables in every step, and a worker keeps the averages of local steps"
+    if np.abs(value - 1).max() > _MOST:
+        return "it computes values from its slots alone, and local steps may begin these anew"
+    return ""
 
 
 class Restarts:

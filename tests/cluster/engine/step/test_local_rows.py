@@ -41,6 +41,17 @@ def cluster_of(num_ps: int, workers: int, model: Model | None = None, **fields: 
     return cluster
 
 
+@pytest.mark.parametrize("local_tables", [True, long(False)])
+def test_slots_of_the_outer_optimizer_may_be_missing_in_a_checkpoint_and_those_of_rows_not(local_tables: bool) -> None:
+    """A job may begin with local steps, but not with an optimizer for tables that has other slots."""
+    cluster = cluster_of(
+        2, 1, optimizer="adagrad", update="sync", local_steps=4, outer_optimizer="nesterov", local_tables=local_tables
+    )
+    slots = {entry.key: entry.optional for entry in cluster.steps[0].ps.entries if "/" in entry.key}
+    slots = {key: optional for key, optional in slots.items() if not key.startswith("ps_train/")}
+    assert slots == {f"{name}/Adagrad": False for name in COMBINERS}
+
+
 @pytest.mark.parametrize(
     ("optimizer", "update"),
     [

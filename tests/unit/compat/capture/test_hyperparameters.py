@@ -40,6 +40,23 @@ def test_a_rate_is_that_of_the_step_of_the_ps(schedule: str, number: int) -> Non
         assert session.run(rate) == session.run(tf.convert_to_tensor(expected))
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_rate_of_a_step_of_the_graph_around_a_condition(schedule: str) -> None:
+    """As in a local step whose batch may be left out."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        of_the_model = v1.placeholder_with_default(np.int64(99), [], "step")
+        optimizer = v1.train.MomentumOptimizer(SCHEDULES[schedule](of_the_model), 0.9)
+        present = v1.placeholder_with_default(np.int64(4), [], "present")
+
+        def rate() -> tf.Tensor:
+            with overriding_global_step(present):
+                return tf.convert_to_tensor(on_this_ps(optimizer, of_the_model)._learning_rate)
+
+        found = v1.cond(v1.placeholder_with_default(True, []), rate, lambda: tf.constant(-1.0))
+        expected = SCHEDULES[schedule](tf.constant(4, tf.int64))
+        assert session.run(found) == session.run(tf.convert_to_tensor(expected))
+
+
 def test_a_rate_may_be_made_in_another_graph_and_by_a_function() -> None:
     with tf.Graph().as_default():
         step = v1.placeholder(tf.int64, [], "step")

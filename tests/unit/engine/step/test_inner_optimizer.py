@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.compat.tf1.contrib_opt import AdamGSOptimizer
 from ps_train.config.job import Job
 from ps_train.engine.step.inner_optimizer import InnerOptimizer
+from ps_train.engine.updates.gradients.restarts import Restarts
 from ps_train.engine.variables.worker_state import OWN
 from tests.support.models.small import Linear
 
@@ -50,6 +52,21 @@ def test_its_slots_are_the_workers_and_begin_anew(graph: tf.Graph) -> None:
         session.run(fresh)
         session.run(update)  # with a momentum of nothing
         np.testing.assert_allclose(session.run(value), [1 - 0.5 - 0.95 - 0.5, 2 + 0.5 + 0.95 + 0.5], rtol=1e-6)
+
+
+def test_an_optimizer_that_corrects_by_the_global_step_counts_the_updates_of_its_slots(monkeypatch: Any) -> None:
+    """In the middle of a job, with slots of nothing: the first step of Adam is one of the whole rate."""
+    monkeypatch.setattr(Linear, "optimizer", lambda *_: AdamGSOptimizer(v1.train.get_global_step(), 0.5))
+    one, value = inner("adam"), variable([1.0])
+    step, names = tf.constant(1000, tf.int64), {"w": value}
+    restarts = Restarts(names.values(), tf.constant(False))
+    update = one.apply(names, {"w": tf.constant([3.0])}, tf.constant(4.0), step, restarts=restarts)
+    fresh = one.fresh()
+    with begun(one, value) as session:
+        for number in (1, 2, 3):
+            session.run(update)
+            np.testing.assert_allclose(session.run(value), [1 - 0.5 * number], rtol=1e-5, atol=1e-5)
+            session.run(fresh if number > 1 else [])
 
 
 def test_gradients_that_are_not_used_change_nothing_and_what_is_changed_with_them_neither() -> None:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
-from ps_train.base.errors import ModelError
+from ps_train.base.errors import ConfigError, ModelError
 from ps_train.engine.step.model_hooks import ModelHooks, ShardProgressHook
 from ps_train.modeling.model import Model
 
@@ -61,6 +61,20 @@ def test_a_mistake_in_a_hook_is_told_with_its_place_and_a_lost_ps_passes():
         own.after_run(context, KeyError("loss"))
     with pytest.raises(tf.errors.UnavailableError):
         own.after_run(context, tf.errors.UnavailableError(None, None, "lost"))
+
+
+def test_values_that_a_hook_feeds_are_refused_where_they_would_reach_some_steps_alone():
+    class Own(v1.train.SessionRunHook):
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs("loss", feed_dict=run_context)
+
+    fed = {"rate": 0.1}
+    (own,) = ModelHooks(of([Own()]), print).hooks
+    assert own.before_run(fed).feed_dict == fed
+    (own,) = ModelHooks(of([Own()]), print, may_feed=False).hooks
+    assert own.before_run(None).fetches == "loss"
+    with pytest.raises(ConfigError, match="the hook Own feeds values, which with local_steps would reach the last"):
+        own.before_run(fed)
 
 
 def test_a_hook_that_requests_a_stop_ends_the_training_and_not_the_session():

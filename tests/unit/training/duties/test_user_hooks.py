@@ -9,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as v1
 
 from ps_train.cluster.membership import records
+from ps_train.config.job import Job
 from ps_train.training.duties import user_hooks
 from ps_train.training.duties.user_hooks import UserHooks
 
@@ -16,7 +17,8 @@ from ps_train.training.duties.user_hooks import UserHooks
 class Hooks:
     """The hooks of a model."""
 
-    def __init__(self, model: Any, requested: Any) -> None:
+    def __init__(self, model: Any, requested: Any, may_feed: bool) -> None:
+        assert may_feed, "without local steps"
         self.hooks, self.run_alone, self.have_ended = model.hooks, model.alone, False
         self.closed: list[Any] = []
         self._requested = requested
@@ -42,7 +44,7 @@ def duty(monkeypatch: pytest.MonkeyPatch):
         store, heartbeat = Store(), types.SimpleNamespace(is_trained=False, is_ending=False)
         model = types.SimpleNamespace(hooks=[v1.train.SessionRunHook()] * hooks, alone=alone)
         setting: Any = types.SimpleNamespace(
-            prepared=types.SimpleNamespace(task="worker:1", model=model),
+            prepared=types.SimpleNamespace(task="worker:1", model=model, job=Job()),
             joined=types.SimpleNamespace(heartbeat=heartbeat, stores=[store]),
         )
         return UserHooks(setting, ends_all), store, heartbeat

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as v1
 import ps_train
 from ps_train import embeddings
 from ps_train.base.errors import EXIT_CONFIG, PsTrainError
+from ps_train.compat.tf1.contrib_opt import AdamWOptimizer, MovingAverageOptimizer
 from ps_train.config.job import Job
 from ps_train.data.pipeline import DataSource
 from ps_train.engine.variables.trace import trace
@@ -487,6 +488,56 @@ def test_arguments_reach_an_optimizer_that_the_model_makes_by_its_name_among_oth
         return {"w": named, "": v1.train.GradientDescentOptimizer(learning_rate)}
 
     started(changed(optimizer=both), monkeypatch, optimizer="adam", optimizer_arg=("epsilon=1e-6",))
+
+
+class Sums(v1.train.Optimizer):
+    """Dual averaging: a value follows from the sum of all gradients alone."""
+
+    def __init__(self, learning_rate):
+        super().__init__(False, "Sums")
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            self._zeros_slot(variable, "sum", self._name)
+
+    def _resource_apply_dense(self, grad, handle):
+        total = self.get_slot(handle, "sum").assign_add(grad, read_value=True)
+        return handle.assign(-0.1 * total, read_value=False)
+
+
+class Wrapped(v1.train.Optimizer):
+    """Gives what it gets to another one."""
+
+    def __init__(self, other):
+        super().__init__(False, "Wrapped")
+        self._other = other
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        return self._other.apply_gradients(grads_and_vars, global_step, name)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (Sums, "Sums: it computes values from its slots alone"),
+        (lambda rate: Wrapped(v1.train.FtrlOptimizer(rate)), "Wrapped: it computes values from its slots alone"),
+        (lambda rate: MovingAverageOptimizer(v1.train.AdamOptimizer(rate)), "MovingAverageOptimizer: it averages the"),
+        (lambda rate: Wrapped(v1.train.AdamOptimizer(rate)), ""),
+        (lambda rate: AdamWOptimizer(0.1, rate), ""),
+        (v1.train.FtrlOptimizer, ""),
+        (v1.train.AdamOptimizer, ""),
+    ],
+)
+def test_an_optimizer_whose_slots_cannot_begin_anew_is_refused_with_local_steps(monkeypatch, make, reason):
+    model = changed(optimizer=lambda self, name, rate: {"w": make(rate), "": v1.train.AdamOptimizer(rate)})
+    started(model, monkeypatch)
+    for flags, shown in (({"local_steps": 4}, "local_steps=4"), ({"outer_optimizer": "sgd"}, "outer_optimizer=sgd")):
+        if not reason:
+            started(model, monkeypatch, **flags)
+            continue
+        with pytest.raises(PsTrainError, match=f"^{shown} is not possible with {reason}") as bad:
+            started(model, monkeypatch, **flags)
+        assert bad.value.exit_code == EXIT_CONFIG and "\n" not in str(bad.value)
 
 
 def test_arguments_are_refused_where_the_model_makes_its_optimizer_itself(monkeypatch):
