@@ -37,6 +37,57 @@ def test_a_job_learns_ends_at_its_step_and_goes_on_with_fresh_slots(
     assert "at step 203; each worker's own optimizer begins with fresh slots" in again.output
 
 
+ENDLESS = """
+import tensorflow as tf
+import ps_train
+from ps_train.data import Row, UnboundedSource
+
+class Log(UnboundedSource):
+    def partitions(self):
+        return 3
+
+    def read(self, partition, offset, n):
+        return [Row(b"%d" % number, number) for number in range(offset, min(offset + n, 320))]
+
+class Net(ps_train.Model):
+    default_optimizer, default_learning_rate = "sgd", 0.1
+
+    def data(self, split, data_dir):
+        return Log("log", self.parse) if split == "train" else None
+
+    def parse(self, values):
+        number = tf.strings.to_number(values)
+        return number / 320, number / 160
+
+    def forward(self, features, training):
+        return features * tf.compat.v1.get_variable("w", [])
+
+    def loss(self, outputs, labels):
+        return tf.reduce_mean(tf.square(outputs - labels))
+"""
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--update=async", "--num_workers=1", "--local_steps=8"),
+        long(("--update=async", "--num_workers=1", "--local_steps=50")),
+        long(("--update=sync", "--num_workers=2", "--local_steps=4")),
+    ],
+)
+def test_rounds_of_several_partitions_without_an_end_are_used(
+    processes: Processes, tmp_path: pathlib.Path, flags: tuple[str, ...]
+) -> None:
+    """A worker reads its partitions in turn, so a partition comes several times in a round."""
+    (processes.directory / "endless.py").write_text(ENDLESS)
+    job = ("--model=endless:Net", "--sharding=dynamic", "--max_batch_wait_secs=1", "--batch_size=32")
+    steps = 20 if "--update=async" in flags else 8
+    _, result = train(processes, tmp_path / "run", *job, *flags, f"--max_steps={steps}")
+    assert result["global_step"] == steps and result["dropped"] == 0
+    # A worker that has no rows yet is left out of a round.
+    assert steps * 32 <= result["examples"] <= steps * 32 * (2 if "--update=sync" in flags else 1)
+
+
 def test_workers_that_end_their_rounds_by_time_make_all_steps(processes: Processes, tmp_path: pathlib.Path) -> None:
     _, result = train(
         processes, tmp_path / "run", "--update=sync", "--local_steps=64", "--round_secs=0.02", "--max_steps=300"

@@ -243,8 +243,8 @@ def check_entries(path: str, entries: Sequence[CheckpointEntry], kinds: Mapping[
     missing = sorted({key for key, entry in zip(keys, entries, strict=True) if not entry.optional} - kinds.keys())
     if missing:
         raise ModelError(
-            f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer; "
-            "use another --model_dir."
+            f"checkpoint {path} has no {', '.join(missing[:5])}: it is of another model or optimizer, or of a job with "
+            "--local_steps, whose workers keep their slots; use another --model_dir, and --warm_start for its values."
         )
     for key, entry in zip(keys, entries, strict=True):
         if key in kinds:
