@@ -124,7 +124,7 @@ class _UsersHook(v1.train.SessionRunHook):
         except _ENDS:
             self._stop(self.name)
             raise StopIteration from None
-        if asked is not None and asked.feed_dict and not self._may_feed:
+        if getattr(asked, "feed_dict", None) and not self._may_feed:
             raise ConfigError(
                 f"the hook {self.name} feeds values, which with local_steps would reach the last step of a round "
                 "alone: leave local_steps out, or keep the value in a variable."

@@ -144,12 +144,19 @@ def _shards(state: PsState, optimizers: Sequence[AppliedOptimizers], given: ToUp
 def _plain_entries(spec: GraphSpec, state: PsState, optimizers: Sequence[AppliedOptimizers]) -> list[CheckpointEntry]:
     """Returns the entries of a plain step: counters, variables and slots."""
     slots: dict[int, dict[str, list[OptimizerVariable]]] = {}
+    keys: dict[str, AppliedOptimizers] = {}
     for number, optimizer in enumerate(optimizers):
         on_ps = slots.setdefault(number % spec.plan.num_ps, {})
         for group, made in optimizer.slots.items():
             on_ps.setdefault(group, []).extend(made)
-    keys = next((optimizer for optimizer in optimizers if optimizer.slots), optimizers[0])
-    variables = checkpoint_entries(spec.plan, state.variables, slots, keys.key_of, keys.slot_key_of)
+            keys.setdefault(group, optimizer)
+    variables = checkpoint_entries(
+        spec.plan,
+        state.variables,
+        slots,
+        lambda group, kind, number: keys[group].key_of(group, kind, number),
+        lambda group, variable, kind: keys[group].slot_key_of(group, variable, kind),
+    )
     if spec.job.has_local_steps:  # an outer optimizer may begin in any run: its momentum is then zero
         names = {piece.variable for piece in spec.plan.slices}
         tables = tuple(f"{name}/" for name in spec.variables.tables_by_name())  # whose slots are the model's

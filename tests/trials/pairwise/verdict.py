@@ -45,12 +45,13 @@ def tolerance_of(row: Row, name: str) -> float:
     """Returns the tolerance of a variable, relative to how far it has moved.
 
     The gradient of `count` travels exactly.  What local steps have changed does not: int8 rounds it to a step of the
-    largest value of its block.  Under elastic averaging it is the distance from what was pulled, which int8 has rounded
-    too: now and then the second largest value of a block by a whole step.
+    largest value of its block.  Under elastic averaging it is the distance from what was pulled, which a codec of pulls
+    has rounded too: int8 now and then the second largest value of a block by a whole step.
     """
     if row.is_exact:
         return 1e-3
-    if name.startswith("count") and not (row.has_local_steps and "int8" in row.codecs):
+    is_rounded = "int8" in row.codecs or (row.outer_optimizer == "elastic" and row.codecs[0] != "none")
+    if name.startswith("count") and not (row.has_local_steps and is_rounded):
         return 0.03
     if "int8" in row.codecs:
         # A gradient below a step of int8 comes as none or as a whole step, and Adam moves less by what varies.

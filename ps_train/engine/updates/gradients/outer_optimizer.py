@@ -64,18 +64,18 @@ class OuterRules:
         """Returns the optimizers of tables and of all others."""
         dense = self._dense(divided(self._rate(), rate_divisors))
         if not self._tables:
-            return OptimizerGroups({"": dense}, lambda name: "", slot_key_of=_outer_key)
+            return OptimizerGroups({_OUTER: dense}, lambda name: _OUTER, slot_key_of=_outer_key)
         inner, prefix = optimizer_groups(self._inner.optimizers([])), "rows of "
         given = self._given["learning_rate"] if self._name == "sgd" else None
         rate = divided(float(given or (1.0 if self._rows_are_mean else 1.0 / self._workers)), rate_divisors)
         rows = {f"{prefix}{group}": AddedRows(rate, one) for group, one in inner.optimizers.items()}
         return OptimizerGroups(
-            {"": dense, **rows},
-            lambda name: f"{prefix}{inner.group_of(name)}" if name in self._tables else "",
+            {_OUTER: dense, **rows},
+            lambda name: f"{prefix}{inner.group_of(name)}" if name in self._tables else _OUTER,
             slot_key_of=lambda group, variable, kind: (
-                inner.slot_key_of(group.removeprefix(prefix), variable, kind)
-                if group
-                else _outer_key(group, variable, kind)
+                _outer_key(group, variable, kind)
+                if group == _OUTER
+                else inner.slot_key_of(group.removeprefix(prefix), variable, kind)
             ),
         )
 
@@ -93,6 +93,10 @@ class OuterRules:
             return self.alpha * self._workers if self._is_mean else self.alpha
         given = self._given["learning_rate"]
         return float(given or (1.0 if self._is_mean else 1.0 / self._workers))
+
+
+_OUTER = "outer"
+"""The group of all values but rows: no group of a model, whose optimizers may be there too."""
 
 
 def _outer_key(group: str, variable: str, kind: str) -> str:

@@ -50,7 +50,7 @@ def why_no_restarts(optimizer: Any) -> str:
     """
     if isinstance(optimizer, CountsUpdates) or type(optimizer).__module__.startswith("tensorflow."):
         return ""
-    variable = v1.get_variable("ps_train/tried", initializer=tf.ones([2]), use_resource=True)
+    variable = v1.Variable(tf.ones([2]), use_resource=True)
     try:
         updated = optimizer.apply_gradients([(tf.zeros([2]), variable)])
         with v1.Session(config=v1.ConfigProto(device_count={"GPU": 0})) as session:

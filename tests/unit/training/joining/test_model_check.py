@@ -529,7 +529,7 @@ class Wrapped(v1.train.Optimizer):
     ],
 )
 def test_an_optimizer_whose_slots_cannot_begin_anew_is_refused_with_local_steps(monkeypatch, make, reason):
-    model = changed(optimizer=lambda self, name, rate: {"w": make(rate), "": v1.train.AdamOptimizer(rate)})
+    model = changed(optimizer=lambda self, name, rate: {"w": make(rate), "": AdamWOptimizer(0.1, rate)})
     started(model, monkeypatch)
     for flags, shown in (({"local_steps": 4}, "local_steps=4"), ({"outer_optimizer": "sgd"}, "outer_optimizer=sgd")):
         if not reason:
