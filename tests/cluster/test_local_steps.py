@@ -7,6 +7,7 @@ divides such a gradient by its own size, and moves as far by a small one, of whi
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.process_stats import ProcessStats
+from ps_train.config.optimizer_arguments import ADAGRAD_START
 from ps_train.data.arrays import Arrays
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import Model
@@ -41,7 +43,13 @@ from tests.support.models.small import Linear
 
 RATE, BATCH = 0.05, 4
 # Without regularization FTRL is Adagrad that begins at 0 (McMahan et al. 2013, section 3).
-INNER: dict[str, type[Inner]] = {"sgd": Sgd, "momentum": Momentum, "adam": Adam, "adagrad": Adagrad, "ftrl": Adagrad}
+INNER: dict[str, Callable[[], Inner]] = {
+    "sgd": Sgd,
+    "momentum": Momentum,
+    "adam": Adam,
+    "adagrad": lambda: Adagrad(ADAGRAD_START),
+    "ftrl": Adagrad,
+}
 TOLERANCE = {"sgd": 2e-6, "momentum": 2e-6, "adam": 2e-5, "adagrad": 2e-5, "ftrl": 2e-5}
 
 
