@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from ps_train.base.console import quiet_console
 from ps_train.base.errors import EXIT_DONE, EXIT_FAILED, ModelError, TrainingError
+from ps_train.base.private_tf import updates_of
 from ps_train.base.signals import GRACE_SECS, MainThreadEvents
 from ps_train.base.user_code import describe
 from ps_train.compat.distribute.exchange import Exchange
@@ -119,7 +120,7 @@ class OwnLoop:
             values = tf.numpy_function(self._step, dense, dtypes)
         for variable, value in zip(found, values, strict=True):
             variable.assign(tf.ensure_shape(value, variable.shape))
-        optimizer.iterations.assign_add(1)
+        updates_of(optimizer).assign_add(1)
 
     def _step(self, *gradients: np.ndarray[Any, Any]) -> Sequence[np.ndarray[Any, Any]]:
         return [*self._exchange.apply(gradients)]

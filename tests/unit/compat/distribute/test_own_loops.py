@@ -71,6 +71,19 @@ def test_a_loop_in_a_function_equals_the_loop_alone():
     assert int(program.optimizer.iterations) == 10
 
 
+def test_a_loop_may_accumulate_gradients_over_steps():
+    losses, weights = plainly(lambda: keras.optimizers.Adam(0.02, gradient_accumulation_steps=2), 10)
+    program = Program(keras.optimizers.Adam(0.02, gradient_accumulation_steps=2))
+    loop = OwnLoop(job(), Task("worker", 0), program.optimizer, program.model.trainable_variables, 1.0)
+    assert not loop.begin()
+    found = program.train(10, lambda gradients, variables: loop.apply(program.optimizer, gradients, variables))
+    assert program_has_ended(None) == 0
+    np.testing.assert_allclose(found, losses, atol=1e-6)
+    for one, other in zip(program.model.get_weights(), weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert int(program.optimizer.iterations) == 5
+
+
 @pytest.fixture
 def begun(tmp_path):
     """Begins the loop of a program; ends it after the test, if the test has not."""

@@ -90,6 +90,22 @@ def test_kinds_of_adam(run, kind, lazy, change, second, sparse, resource):
     np.testing.assert_allclose(got, wanted, rtol=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["LazyAdamOptimizer", "AdaMaxOptimizer", "AdamGSOptimizer"])
+def test_an_update_may_be_in_a_condition(run, kind):
+    """As it is on a ps, where each update is one of those that may be left out."""
+    step = {"global_step": v1.train.get_or_create_global_step()} if "GS" in kind else {}
+    optimizer = getattr(contrib_opt, kind)(learning_rate=0.1, **step)
+    value = v1.get_variable("conditional", initializer=np.ones(2, np.float32), use_resource=True)
+
+    def update():
+        with tf.control_dependencies([optimizer.apply_gradients([(tf.ones([2]), value)])]):
+            return tf.constant(1)
+
+    updated = tf.cond(v1.placeholder_with_default(True, []), update, lambda: tf.constant(0))
+    assert run(updated) == 1
+    assert (run(value) < 1).all()
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_weight_decay_is_decoupled_and_takes_rows_of_a_sparse_gradient(run, sparse):
     optimizer = contrib_opt.AdamWOptimizer(0.1, **ADAM)
