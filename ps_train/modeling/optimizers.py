@@ -13,6 +13,7 @@ scatter: a ps makes one update at a time, and a row occurs once in an update.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -101,6 +102,19 @@ class RowWiseAdagrad(v1.train.Optimizer):
         rank = grad.shape.rank
         by_row = tf.reshape(accumulator, [-1] + [1] * (rank - 1)) if rank else accumulator
         return tf.cast(self._rate, grad.dtype) * grad / tf.sqrt(by_row)
+
+
+def counted(updates: Sequence[tf.Operation], count: Any, read: tf.Tensor, name: str) -> tf.Operation:
+    """Returns some updates and the count of one more, for a `_finish`.
+
+    Args:
+      updates: the updates.
+      count: the variable with the number of the updates before.
+      read: its value that they use, which is read before it changes.
+      name: of the operation.
+    """
+    with tf.control_dependencies([*updates, read]), tf.device(count.device):
+        return tf.group(*updates, count.assign_add(1, read_value=False), name=name)
 
 
 def _mean_square(grad: tf.Tensor) -> tf.Tensor:

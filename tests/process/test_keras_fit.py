@@ -41,6 +41,18 @@ class Halves(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self.model.set_weights([0.5 * one for one in self.model.get_weights()])
 
+def embedding_of(optimizer):
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((2,), dtype="int64"), *layers])
+    model.compile(optimizer=optimizer, loss="mse")
+    return model
+
+def data_of_ids():
+    chance = np.random.default_rng(1)
+    return {"x": chance.integers(0, 20_000, (160, 2)), "y": chance.normal(size=(160, 1)), "shuffle": False,
+            "batch_size": 32, "verbose": 0}
+
 def data_of(fit):
     return {"x": fit.x, "y": fit.y, "sample_weight": fit.sample_weight, "class_weight": fit.class_weight,
             "batch_size": fit.batch_size, "shuffle": False, "verbose": 0}
@@ -87,16 +99,8 @@ def test_callbacks_do_what_they_do_in_keras_between_rounds_of_local_steps(proces
     path = script(
         processes,
         """
-        def made():
-            keras.utils.set_random_seed(1)
-            layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
-            model = keras.Sequential([keras.Input((2,), dtype="int64"), *layers])
-            model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
-            return model
-
-        chance = np.random.default_rng(1)
-        data = {"x": chance.integers(0, 20_000, (160, 2)), "y": chance.normal(size=(160, 1)), "shuffle": False}
-        data |= {"batch_size": 32, "verbose": 0, "epochs": 3}
+        made = lambda: embedding_of(keras.optimizers.SGD(0.05))
+        data = {**data_of_ids(), "epochs": 3}
         callbacks = lambda: [Halves(), keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.3)]
         job = {"num_ps": 1, "num_workers": 1, "update": "sync", "local_steps": 20}
         twin = made()
@@ -117,16 +121,8 @@ def test_slots_of_rows_that_are_sums_stay_on_the_ps_and_in_the_model(processes: 
     path = script(
         processes,
         """
-        def made():
-            keras.utils.set_random_seed(1)
-            layers = [keras.layers.Embedding(20_000, 16), keras.layers.Flatten(), keras.layers.Dense(1)]
-            model = keras.Sequential([keras.Input((2,), dtype="int64"), *layers])
-            model.compile(optimizer=keras.optimizers.Adagrad(0.1), loss="mse")
-            return model
-
-        chance, here, twin = np.random.default_rng(1), made(), made()
-        data = {"x": chance.integers(0, 20_000, (160, 2)), "y": chance.normal(size=(160, 1)), "shuffle": False}
-        data |= {"batch_size": 32, "verbose": 0, "epochs": 2}
+        here, twin = (embedding_of(keras.optimizers.Adagrad(0.1)) for _ in range(2))
+        data = {**data_of_ids(), "epochs": 2}
         for _ in range(2):
             ps_train.keras.fit(here, **data, num_ps=2, num_workers=1, update="sync", local_steps=5)
             twin.fit(**data)

@@ -20,7 +20,7 @@ from ps_train.compat.capture.job_of_config import has_ps, trains_in_cluster
 from ps_train.compat.capture.uncaptured_training import train_as_script
 from ps_train.compat.train.process_end import end_process_after
 from ps_train.compat.train.stop_at_step import StopAtStepHook
-from ps_train.config.output_fields import NO_TRACKER
+from ps_train.config.job import Job
 from ps_train.engine.checkpoint.files import saved_step
 
 log = logging.getLogger(__name__)
@@ -53,9 +53,10 @@ def train(run: Program) -> int:
 
 
 def _train_as_script(run: Program) -> int:
-    job = getattr(run.config, "job", None) or {}
+    given, defaults = getattr(run.config, "job", None) or {}, Job()
     for name in _OF_OWN_ENGINE:
-        if str(value := job.get(name, NO_TRACKER)) not in (NO_TRACKER, "1") and run.config.is_chief:
+        value, default = given.get(name), getattr(defaults, name)
+        if value is not None and str(value) != str(default) and run.config.is_chief:
             log.warning(
                 "%s=%s (from the RunConfig) has no effect: it is for ps_train's own engine, which trains programs with "
                 'a cluster, and those with engine="ps_train"',

@@ -51,11 +51,13 @@ class KerasCluster:
     def pull(self, slots: bool) -> None:
         """Puts the values on the ps into the model, and with `slots` into its optimizer."""
         wanted = {**self._weights, **(self._slots if slots else {})}
-        for key, value in self.values.read(list(wanted)).items():
-            wanted[key].assign(value)
+        counts = [UPDATES_KEY] if slots and self._counts_updates else []
+        found = self.values.read([*wanted, *counts])
+        for key, variable in wanted.items():
+            variable.assign(found[key])
         updates_of(self._model.optimizer).assign(self._first + self.step)
-        if slots and self._counts_updates:
-            put_slot_updates(self._model.optimizer, int(self.values.read([UPDATES_KEY])[UPDATES_KEY]))
+        for key in counts:
+            put_slot_updates(self._model.optimizer, int(found[key]))
 
     def push(self) -> None:
         """Writes the values of the model and its optimizer to the ps."""

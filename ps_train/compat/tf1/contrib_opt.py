@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import AdamTerms, adam_terms, make_variable_once, variable_once, zeros_slot
+from ps_train.modeling.optimizers import counted
 
 __all__ = [
     "AdaMaxOptimizer",
@@ -233,8 +234,7 @@ class AdamGSOptimizer(_Adam):
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         if not self._counts:
             return tf.group(*update_ops, name=name_scope)
-        with tf.control_dependencies([*update_ops, self._number]), v1.colocate_with(self._made):
-            return tf.group(*update_ops, v1.assign_add(self._made, 1), name=name_scope)
+        return counted(update_ops, self._made, self._number, name_scope)
 
 
 class LazyAdamGSOptimizer(AdamGSOptimizer):

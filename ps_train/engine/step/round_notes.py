@@ -101,14 +101,11 @@ class RoundNotes:
             noted = count.read_value()
             before = rows.sparse_read(tf.range(noted))  # batches of several shards may come in turn
             followed = tf.where(tf.equal(before[:, 0], shard) & tf.equal(before[:, 2], begin))[:, 0]
-            joins = tf.size(followed) > 0
-            index = tf.reduce_max(
-                tf.concat([followed, tf.where(joins, tf.constant(-1, tf.int64), noted)[tf.newaxis]], 0)
-            )
+            index = tf.reduce_min(tf.concat([followed, noted[tf.newaxis]], 0))
             first = tf.reduce_min(tf.concat([tf.gather(before[:, 1], followed), begin[tf.newaxis]], 0))
             written = rows.scatter_nd_update([[index]], [tf.stack([shard, first, end])]).op
             with tf.control_dependencies([written]):
-                is_new = (shard >= 0) & ~joins
+                is_new = (shard >= 0) & tf.equal(index, noted)
                 return count.assign(noted + tf.cast(is_new, tf.int64), read_value=False)
 
     def end(self) -> None:

@@ -29,8 +29,16 @@ from ps_train.base.private_tf import make_slot, make_variable_once
 from ps_train.modeling.keras.kernel import KINDS, Kernel
 from ps_train.modeling.keras.loss_scale import LossScale
 from ps_train.modeling.model import RATE_KEY
+from ps_train.modeling.optimizers import counted
 
 _FORMAT = 3
+
+_OF_RULE = ("shape", "whole_reason", "dense_reason", "moves_values", "moves_slots", "adds_to_slots")
+_OF_OPTIMIZER = (
+    *("optimizer_name", "iterations", "slot_updates"),
+    *("global_clipnorm", "loss_scale_factor", "why_not_local"),
+)
+"""Attributes of a rule and of all of them that JSON takes as they are."""
 
 UPDATES_KEY = "ps_train/updates"
 """Key of the number of updates that slots have seen, where they may begin anew."""
@@ -261,9 +269,7 @@ class UpdateRules:
             described = {}
             for name, rule in self.rules.items():
                 described[name] = {
-                    **_plain(
-                        rule, "shape", *("whole_reason", "dense_reason", "moves_values", "moves_slots", "adds_to_slots")
-                    ),
+                    **_plain(rule, *_OF_RULE),
                     "kernel": _described(rule.kernel),
                     "graph": graphs.setdefault(rule.graph, f"graphs/{len(graphs)}"),
                     "inputs": sorted(rule.inputs),
@@ -278,17 +284,7 @@ class UpdateRules:
                 file.writestr(where, graph)
             file.writestr("rate", self.rate.graph)
             rate = {**_plain(self.rate, "output", "initial"), "inputs": sorted(self.rate.inputs)}
-            own = _plain(
-                self,
-                *(
-                    "optimizer_name",
-                    "iterations",
-                    "slot_updates",
-                    "global_clipnorm",
-                    "loss_scale_factor",
-                    "why_not_local",
-                ),
-            )
+            own = _plain(self, *_OF_OPTIMIZER)
             scale = dataclasses.asdict(self.loss_scale) if self.loss_scale else None
             everything = {"format": _FORMAT, **own, "loss_scale": scale, "rate": rate, "rules": described}
             file.writestr("rules.json", json.dumps(everything))
@@ -409,9 +405,7 @@ class _RulesOptimizer(v1.train.Optimizer):
     def _finish(self, update_ops: list[tf.Operation], name_scope: str) -> tf.Operation:
         if self._updates is None:
             return super()._finish(update_ops, name_scope)
-        with tf.control_dependencies([*update_ops, self._shared["iterations"]]), tf.device(self._updates.device):
-            counted = self._updates.assign_add(1, read_value=False)
-        return tf.group(*update_ops, counted, name=name_scope)
+        return counted(update_ops, self._updates, self._shared["iterations"], name_scope)
 
     def _of_kernel(self, kernel: Kernel) -> dict[str, tf.Tensor]:
         """Returns what the updates by a kernel have in common, made once."""

@@ -179,12 +179,8 @@ class PsValues:
             key: [entry.variable.read_value() for entry in entries if not entry.follower]
             for key, entries in self._entries.items()
         }
-        self._own = {
-            key: slot.read_value()
-            for part in setting.step.parts.of(LocalSteps)
-            for key, slot in part.own_slots.items()
-            if key not in self._entries
-        }
+        for part in setting.step.parts.of(LocalSteps):
+            self._reads |= {key: [slot.read_value()] for key, slot in part.own_slots.items() if key not in self._reads}
         self._step = ps.global_step
         self._counts = list(ps.update_counts)
         self._sums = [part.present for part in setting.step.parts.of(Sums)]
@@ -192,12 +188,12 @@ class PsValues:
 
     def keys(self) -> Sequence[str]:
         """Returns the keys that a checkpoint has, and those of the worker's own slots."""
-        return [*self._entries, *self._own]
+        return list(self._reads)
 
     def read(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Returns the values of some keys; the slices of a variable are put together."""
-        found = self.session.run({key: self._reads.get(key, self._own.get(key)) for key in keys})
-        return {key: parts if key in self._own else self._joined(key, parts) for key, parts in found.items()}
+        found = self.session.run({key: self._reads[key] for key in keys})
+        return {key: self._joined(key, parts) for key, parts in found.items()}
 
     def _joined(self, key: str, parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         if len(parts) == 1:
@@ -210,8 +206,9 @@ class PsValues:
 
     def write(self, values: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Writes the values of some keys, but for the worker's own slots."""
-        for key in values.keys() - self._own.keys():
-            self._targets[key].write_all(self.session, reader_of(values[key]))
+        for key, value in values.items():
+            if key in self._entries:
+                self._targets[key].write_all(self.session, reader_of(value))
 
     def sums(self) -> np.ndarray[Any, Any]:
         """Returns the model's sums so far."""

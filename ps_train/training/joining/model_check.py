@@ -150,7 +150,7 @@ def _check_optimizer(model: Model, job: Job, variables: ModelVariables) -> None:
         groups = optimizer_groups(found)
         for optimizer in groups.optimizers.values() if job.has_local_steps else ():
             if why := why_no_restarts(optimizer):
-                flag = described(job, "outer_optimizer" if str(job.local_steps) == "1" else "local_steps")
+                flag = described(job, "local_steps" if job.local_step_limits.upper > 1 else "outer_optimizer")
                 raise ConfigError(f"{flag} is not possible with {type(optimizer).__name__}: {why}.")
     if job.optimizer_arg and not name.is_used:
         raise ConfigError(

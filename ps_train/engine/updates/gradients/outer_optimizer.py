@@ -34,7 +34,7 @@ from ps_train.engine.updates.gradients.apply_gradients import (
     divided,
     optimizer_groups,
 )
-from ps_train.modeling.optimizers import RowWiseAdagrad
+from ps_train.modeling.optimizers import RowWiseAdagrad, counted
 
 _EASGD_BETA = 0.9
 """The part of its distance from the mean of all workers that the ps give in at a round, by default, as in the paper."""
@@ -230,6 +230,4 @@ class DelayedNesterov(v1.train.Optimizer):
         return self._resource_apply_dense(whole, handle)
 
     def _finish(self, update_ops: list[tf.Operation], name_scope: str) -> tf.Operation:
-        with tf.control_dependencies([*update_ops, self._number]), tf.device(self._count.device):
-            counted = self._count.assign_add(1, read_value=False)
-        return tf.group(*update_ops, counted, name=name_scope)
+        return counted(update_ops, self._count, self._number, name_scope)
