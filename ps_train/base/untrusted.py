@@ -62,9 +62,20 @@ def read_text(path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0, e
       UntrustedError: it is too large, not text, or not a file.
       OSError: it cannot be opened or read.
     """
+    return read_text_and_stat(path, most_bytes, pipe_secs, encoding)[0]
+
+
+def read_text_and_stat(
+    path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0, encoding: str = "utf-8-sig"
+) -> tuple[str, os.stat_result]:
+    """Reads a text file as `read_text` does, and its state before that.
+
+    Both are of one file, also while another process puts a new file in its place.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        mode = os.fstat(descriptor).st_mode
+        found = os.fstat(descriptor)
+        mode = found.st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode) and not pipe_secs:
@@ -73,7 +84,7 @@ def read_text(path: str, most_bytes: int = MOST_BYTES, pipe_secs: float = 0.0, e
     finally:
         os.close(descriptor)
     try:
-        return data.decode(encoding)
+        return data.decode(encoding), found
     except UnicodeDecodeError:
         raise UntrustedError("it is not UTF-8 text") from None
 

@@ -23,7 +23,7 @@ from ps_train.base.errors import ConfigError, RefusedError
 from ps_train.base.life_sign import LastChange, LifeSign
 from ps_train.base.process_ids import host_identity, process_exited
 from ps_train.base.remote_files import RemoteDirectory
-from ps_train.base.untrusted import UntrustedError, read_text
+from ps_train.base.untrusted import UntrustedError, read_text, read_text_and_stat
 from ps_train.base.whole_file import write_whole
 from ps_train.cluster.membership.records import TaskStatus, new_task_status
 
@@ -176,10 +176,10 @@ class DirectoryLock:
         """Returns the text and the time of the file; None without one."""
         try:
             try:
-                text = read_text(self._path)
+                text, stat = read_text_and_stat(self._path)
             except UntrustedError:
-                text = ""  # of no process
-            return text, os.stat(self._path).st_mtime
+                text, stat = "", os.stat(self._path)  # of no process
+            return text, stat.st_mtime
         except OSError:
             return None
 

@@ -31,7 +31,7 @@ from ps_train.base.errors import (
     exit_code_of_signal,
 )
 from ps_train.base.life_sign import LastChange, LifeSign
-from ps_train.base.untrusted import as_record, parse_json, read_text
+from ps_train.base.untrusted import as_record, parse_json, read_text_and_stat
 from ps_train.base.whole_file import write_whole
 from ps_train.config.job import Job
 
@@ -121,8 +121,8 @@ def read_status(directory: str) -> StatusReading | None:
     """Returns the contents of status.json; None where it cannot be read."""
     try:
         path = os.path.join(directory, STATUS_FILE)
-        text = read_text(path)  # opened again each time: a network file system then refreshes it
-        return StatusReading(as_record(Status, parse_json(text)), os.stat(path).st_mtime_ns)
+        text, stat = read_text_and_stat(path)  # opened again each time: a network file system then refreshes it
+        return StatusReading(as_record(Status, parse_json(text)), stat.st_mtime_ns)
     except (OSError, ValueError):
         return None
 

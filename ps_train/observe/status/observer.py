@@ -83,7 +83,6 @@ class JobObserver:
         """Serves the page and prints its address."""
         side_work.forget()
         side_work.note_dead_threads()
-        record_event("started", f"{self._job.model} begins, update {self._job.update}")
         if self._server is None:
             return
         self._server.start()
@@ -94,7 +93,8 @@ class JobObserver:
             )
 
     def watch(self, heartbeat: Heartbeat) -> None:
-        """Takes in from now on whatever the heartbeat reads."""
+        """Takes in from now on whatever the heartbeat reads; the first event is that the chief starts."""
+        record_event("started", f"{self._job.model} begins, update {self._job.update}")
         heartbeat.subscribe(self.read_records)
         self.board.tasks.watch(heartbeat.ps_liveness)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import pathlib
 
 import pytest
 
+from ps_train.base import untrusted
 from ps_train.base.errors import JobFailedError, LostTaskError, UnreachableError
 from ps_train.cluster.membership import run_status
 from ps_train.cluster.membership.run_status import (
@@ -171,6 +174,28 @@ class TestFile:
     def test_a_file_that_says_nothing_is_no_status(self, tmp_path: pathlib.Path, text):
         (tmp_path / "status.json").write_text(text)
         assert read_status(str(tmp_path)) is None
+
+    def test_a_file_that_is_replaced_while_it_is_read_is_not_read_with_the_time_of_the_new_one(
+        self, tmp_path, monkeypatch
+    ):
+        StatusFile(str(tmp_path), "old", 100).end(RunState.STOPPED)
+        old = read_status(str(tmp_path))
+        read = untrusted._read_all
+
+        def read_as_another_begins(*args):
+            text = read(*args)
+            status = json.loads(text)
+            new = tmp_path / "new"
+            new.write_text(json.dumps({**status, "state": "running", "holder": "new"}))
+            os.utime(new, ns=(old.touched + 10**9, old.touched + 10**9))
+            new.replace(tmp_path / "status.json")
+            return text
+
+        monkeypatch.setattr(untrusted, "_read_all", read_as_another_begins)
+        assert read_status(str(tmp_path)) == old
+        monkeypatch.setattr(untrusted, "_read_all", read)
+        new = read_status(str(tmp_path))
+        assert (new.status.holder, new.touched) == ("new", old.touched + 10**9)
 
     def test_every_field_survives(self, tmp_path):
         file = StatusFile(str(tmp_path), "me", 7)

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+import unittest.mock
 import urllib.request
 
 import pytest
@@ -61,6 +62,16 @@ def test_the_page_and_its_data_are_served_where_the_line_says(observe):
     headers, text = get(address, "")
     assert text.startswith("<!doctype html>")
     assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+def test_the_first_event_is_that_the_chief_starts_though_workers_join_before_the_page_is_served(observe):
+    observer = observe()
+    heartbeat = unittest.mock.Mock(**{"ps_liveness.silent_ps.return_value": []})
+    observer.watch(heartbeat)
+    (read,) = heartbeat.subscribe.call_args.args
+    read(0, store_of(worker_status(0), worker_status(1)))
+    started(observer)
+    assert [one["kind"] for one in observer.board.status()["events"]] == ["started", "joined", "joined"]
 
 
 @pytest.mark.parametrize("port", [None, -1])
