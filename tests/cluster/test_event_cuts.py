@@ -187,3 +187,16 @@ def test_a_row_without_an_event_time_is_malformed(started, caplog):
     assert "memory partition 0 offset 3: it has no event time (0), which save_event_secs needs; the row" in caplog.text
     assert "offset 5: its event time, 33658-09-27T01:46:40Z, is more than an hour ahead of the clock" in caplog.text
     assert "offset 7: its event time is 'soon', which is not a number of ms since 1970" in caplog.text
+
+
+@pytest.mark.parametrize("update", ["async", "sync", "bounded"])
+def test_first_rows_without_an_event_time_hold_up_nobody(started, update):
+    source = source_of(2)
+    source.time_of = lambda number: 0 if number < 2 else BEGIN + number
+    for number in range(20):
+        source.add(number % 2, number)
+    source.ends = {0: 10, 1: 10}
+    cluster, workers = started(source, 20, update)
+    in_parallel([worker.run for worker in workers], within_secs=60)
+    for counts in used(cluster):
+        np.testing.assert_array_equal(counts, [0, 0, *[1] * 18])

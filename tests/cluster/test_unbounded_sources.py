@@ -209,6 +209,23 @@ def test_rows_without_values_and_gaps_move_the_offset_only(workers):
     assert cluster.read("ps_train/progress_0")[0] == 41
 
 
+@pytest.mark.parametrize("update", ["sync", "async", "bounded"])
+def test_partitions_that_begin_without_values_hold_up_nobody(workers, update):
+    source = Memory(2)
+    source.rows = [[Row(None, 0)], [Row(None, 0), Row(None, 1)]]
+    cluster = job(source, workers, 40, update=update, max_batch_wait_secs=0.01)
+
+    def add() -> None:
+        """Rows come when the places of those without values are on the ps."""
+        eventually(lambda: (cluster.read("ps_train/progress_0")[:2] == [2, 3]).all(), 20, "the places")
+        for partition in range(2):
+            source.add(partition, *range(partition * 20, 20 + partition * 20))
+        source.ends = {0: 21, 1: 22}
+
+    in_parallel([*(worker.run for worker in workers), add], within_secs=60)
+    assert_used(cluster, 1)
+
+
 def test_rows_that_cannot_be_parsed_are_left_out_with_their_place(workers, caplog):
     source = Memory(1)
     source.add(0, *range(10))

@@ -136,7 +136,7 @@ class LocalLoop(TrainingLoop):
         self._must_pull = True
 
     def make_burst(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
-        """Makes the rounds of a burst; returns True if the input has ended."""
+        """Makes the rounds of a burst; returns True if a step had no examples."""
         rounds = cast(RoundScheduler, self._bursts)
         if (limit := self._limit()) != self._last_limit:
             self._last_limit = limit

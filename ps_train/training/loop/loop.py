@@ -197,8 +197,9 @@ class TrainingLoop:
             run, run_with_hooks = wrap(run), wrap(run_with_hooks)
         try:
             self.open_session(step_context.session)
-            ended = self.make_burst(run, run_with_hooks, size)
-            return self._made, ended
+            lacks_examples = self.make_burst(run, run_with_hooks, size)
+            # Data that workers share end where their source says so: all rows of a batch may be malformed.
+            return self._made, lacks_examples and self._step.worker.batches.progress is None
         except StopIteration:  # a hook has ended the training before its step
             return self._made, True
         except tf.errors.OutOfRangeError:
@@ -219,7 +220,7 @@ class TrainingLoop:
             raise LostConnectionError(cause_of(error)) from None
 
     def make_burst(self, run: Callable[..., Any], run_with_hooks: Callable[..., Any], size: Burst) -> bool:
-        """Makes the calls of a burst; returns True if the input has ended."""
+        """Makes the calls of a burst; returns True if a step had no examples."""
         begun, in_calls = 0, size.steps - size.with_hooks
         while begun < in_calls and not self._should_stop():
             length = self._bursts.next_call_length(in_calls - begun)

@@ -201,7 +201,7 @@ def loop_of(
 ) -> LocalLoop:
     told = Told(step="step", round_steps="round_steps")
     step: Any = SimpleNamespace(
-        worker=SimpleNamespace(batches=SimpleNamespace(ended=None)),
+        worker=SimpleNamespace(batches=SimpleNamespace(ended=None, progress=None)),
         calls=SimpleNamespace(first_round=told, pull=[PULL], begins_alone=begins_alone),
         lockstep=isinstance(source, LockstepSource),
         steps_per_call=lambda length: {"train": ["opening"]},

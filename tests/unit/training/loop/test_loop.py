@@ -58,7 +58,7 @@ def loop_of(sizes: Sizes, budget: SharedBudget, should_stop=lambda: False) -> Tr
     ops = SimpleNamespace(train=0, step_after=0)
     step: Any = SimpleNamespace(
         ops=ops,
-        worker=SimpleNamespace(examples=0),
+        worker=SimpleNamespace(examples=0, batches=SimpleNamespace(progress=None)),
         lockstep=False,
         steps_per_call=lambda length: {"train": length, "examples": []},
     )
