@@ -509,6 +509,27 @@ def test_a_round_sends_few_messages(update: str) -> None:
     assert len(between) == 5, sent
 
 
+def branches_of_worker(cluster: InProcessCluster, fetches: Any) -> set[str]:
+    """The names of a call's operations on the worker with which TensorFlow decides what to run."""
+    metadata, options = v1.RunMetadata(), v1.RunOptions(output_partition_graphs=True)
+    cluster.sessions[0].run(fetches, options=options, run_metadata=metadata)
+    nodes = [node for graph in metadata.partition_graphs for node in graph.node if "/job:worker/" in node.device]
+    assert nodes
+    return {node.name for node in nodes if node.op in ("Switch", "Merge", "Enter")}
+
+
+@pytest.mark.parametrize("on_nan", ["stop", "skip"])
+@pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
+def test_all_nodes_of_a_call_run_on_the_worker_so_that_they_run_in_the_fast_way(update: str, on_nan: str) -> None:
+    cluster = cluster_of(1, 1, update=update, local_steps=4, optimizer="adam", on_nan=on_nan)
+    step = cluster.steps[0]
+    for fetches in (step.local_steps(3), step.end_of_round(), step.whole_round(4)):
+        assert not branches_of_worker(cluster, fetches)
+    cluster = cluster_of(1, 1, update=update, local_steps=1, optimizer="adam", on_nan=on_nan)
+    for length in (1, 3):
+        assert not branches_of_worker(cluster, cluster.steps[0].steps_per_call(length)["train"])
+
+
 class Large(Linear):
     """A variable of 400 kB, and few examples."""
 

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import keep_whole
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.local_rows import slot_of_any_length
 from ps_train.engine.updates.gradients.apply_gradients import (
@@ -84,6 +85,7 @@ class InnerOptimizer:
 
         before = {id(variable) for variable in v1.global_variables()}
         done = applied() if is_used is None else v1.cond(is_used, applied, tf.no_op)
+        keep_whole(done)
         self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
         self.row_slots = optimizers.row_slots
         return done

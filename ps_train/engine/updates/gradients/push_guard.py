@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import keep_whole
 from ps_train.config.fault_spec import dropped_share
 from ps_train.config.job import Job
 from ps_train.data.named_inputs import inputs_of
@@ -41,7 +42,9 @@ def stop_if_not_finite(
       early: vectors that are sent before; they must be finite too.
     """
     finite, inputs = _finite(loss, [*early, *vectors]), inputs_of(v1.get_default_graph())
-    with tf.control_dependencies([v1.cond(finite, tf.no_op, lambda: _fail(inputs))]):
+    check = v1.cond(finite, tf.no_op, lambda: _fail(inputs))
+    keep_whole(check)
+    with tf.control_dependencies([check]):
         return [tf.identity(vector) for vector in vectors]
 
 
