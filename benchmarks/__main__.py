@@ -10,6 +10,7 @@ from benchmarks import (
     accumulators,
     accuracy,
     adaptive,
+    alternate,
     batch_size,
     big_table,
     breakdown,
@@ -40,6 +41,7 @@ EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 def main(arguments: Sequence[str]) -> int:
     commands = {
         "compare": compare.run,
+        "alternate": alternate.run,
         "accuracy": accuracy.run,
         "local_scores": local_scores.run,
         "accumulators": accumulators.run,

@@ -20,6 +20,7 @@ from benchmarks.workloads import names, workload_class
 
 WHAT = {
     "compare": "all contenders side by side (the default)",
+    "alternate": "contenders that all run at once, all but one frozen, by turns",
     "wire": "bytes and RPCs for one batch",
     "startup": "from launch to the first step of all workers",
     "graph_size": "preparing models of many variables, tables, columns or products",

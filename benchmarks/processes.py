@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import signal
@@ -196,6 +197,18 @@ class Processes:
                 is_ps = name_of(pid).startswith("ps:") or "--job_name=ps" in command_of(pid)
                 found["ps" if is_ps else "workers"].append(pid)
         return found
+
+    def freeze(self) -> None:
+        """Stops all of them and their descendants where they are, until `wake`."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, signum: int) -> None:
+        for pid in itertools.chain(*self.pids().values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
 
     def cpu_secs(self) -> dict[str, float]:
         """User and system time so far."""

@@ -13,7 +13,8 @@ import pathlib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from benchmarks.contenders import Contender, Setting
 from benchmarks.errors import ContenderError
@@ -24,6 +25,7 @@ from benchmarks.workloads.base import Workload
 START_SECS = 120.0
 """A contender that has not begun to train by then has failed."""
 
+_Found = TypeVar("_Found")
 _STEP = re.compile(r"^step (\d+)")
 _TEST_LOSS = re.compile(r"^test .*?loss ([\d.]+|nan|inf)")
 
@@ -83,15 +85,9 @@ def step_of(line: Line) -> int:
 def measure(contender: Contender, setting: Setting, secs: float, counters: Counters = dict) -> Measured:
     """Raises ContenderError when the contender does not train."""
     workload = workload_class(setting.workload)
-    with _run_of(contender, setting, endless=True) as processes, PeakMemory(processes) as memory:
+    with run_of(contender, setting, endless=True) as processes, PeakMemory(processes) as memory:
         speakers = processes.running[-contender.speakers :]
-        with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
-            jobs = [pool.submit(_window, processes, one, secs, workload, counters) for one in speakers]
-            try:
-                windows = [job.result() for job in jobs]
-            except BaseException:
-                processes.end()  # first, since the pool waits for those who listen to them
-                raise
+        windows = _of_each(processes, speakers, lambda one: _window(processes, one, secs, workload, counters))
         processes.check()
         peak = processes.ps_peak_bytes()
     steps_per_sec = sum(window.rate() for window in windows)
@@ -104,7 +100,7 @@ def measure(contender: Contender, setting: Setting, secs: float, counters: Count
 
 
 @contextlib.contextmanager
-def _run_of(contender: Contender, setting: Setting, endless: bool = False) -> Iterator[Processes]:
+def run_of(contender: Contender, setting: Setting, endless: bool = False) -> Iterator[Processes]:
     """Starts the contender's programs; what fails in them is told with the contender's name."""
     try:
         with tempfile.TemporaryDirectory() as directory, Processes(pathlib.Path(directory), endless) as processes:
@@ -113,6 +109,34 @@ def _run_of(contender: Contender, setting: Setting, endless: bool = False) -> It
             yield processes
     except ContenderError as error:
         raise ContenderError(f"{contender.name} on {setting.workload}: {error}") from None
+
+
+def settle_all(processes: Processes, speakers: Sequence[Running], workload: type[Workload]) -> None:
+    """Waits until the steady part of all speakers has begun."""
+    _of_each(processes, speakers, lambda speaker: settle(speaker, workload))
+
+
+def steady_rate(processes: Processes, speakers: Sequence[Running], since: float, secs: float) -> float:
+    """Global steps per second of all speakers, from their first lines after a time (of the monotonic clock) on."""
+
+    def rate_of(speaker: Running) -> float:
+        within = max(0.0, since - time.monotonic()) + secs + START_SECS
+        begin = speaker.wait_for(lambda line: _is_step(line) and line.time >= since, within)
+        end = speaker.wait_for(lambda line: _is_step(line) and line.time >= begin.time + secs, within)
+        return (step_of(end) - step_of(begin)) / (end.time - begin.time)
+
+    return sum(_of_each(processes, speakers, rate_of))
+
+
+def _of_each(processes: Processes, speakers: Sequence[Running], function: Callable[[Running], _Found]) -> list[_Found]:
+    """What a function returns for each speaker, all at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(speakers)) as pool:
+        jobs = [pool.submit(function, one) for one in speakers]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            processes.end()  # first, since the pool waits for those who listen to them
+            raise
 
 
 def _window(
@@ -142,7 +166,7 @@ def _is_step(line: Line) -> bool:
 
 def check_loss(contender: Contender, setting: Setting, within_secs: float = 300.0) -> float:
     """The loss on the test split after exactly `setting.max_steps` global steps."""
-    with _run_of(contender, setting) as processes:
+    with run_of(contender, setting) as processes:
         line = processes.running[-1].wait_for(lambda line: _TEST_LOSS.match(line.text) is not None, within_secs)
     found = _TEST_LOSS.match(line.text)
     assert found is not None
@@ -153,7 +177,7 @@ def time_to_first_steps(contender: Contender, setting: Setting) -> float:
     """Seconds from launch until every worker has made its first step."""
     began = time.monotonic()
     last = began
-    with _run_of(contender, setting, endless=True) as processes:
+    with run_of(contender, setting, endless=True) as processes:
         speakers = [one for one in processes.running if "--job_name=ps" not in one.program.command]
         for speaker in speakers:
             for _ in range(setting.num_workers // len(speakers)):  # the launcher passes on what all of them say

@@ -19,6 +19,7 @@ from ps_train.base.console import FRAMES_BEGIN, Console, ConsoleHandler
 from ps_train.base.errors import EXIT_CONFIG, EXIT_DONE, EXIT_FAILED, ConfigError, PsTrainError, SaveError
 from ps_train.base.lost_outputs import check_outputs
 from ps_train.base.network_interfaces import refuse_public_ports
+from ps_train.base.process_stats import neighbouring_cores
 from ps_train.base.tf_import import import_tensorflow
 from ps_train.base.user_code import describe, frames_text
 from ps_train.cluster.addresses import environment
@@ -163,11 +164,18 @@ def _dry_run(job: Job, task: Task, console: Console) -> int:
 def _set_up_process(job: Job, task: Task, console: Console) -> None:
     """Sets the name, the environment and the log of a task's process."""
     _name_process(str(task))
-    changes = environment.task_environment(task, job, os.environ, len(os.sched_getaffinity(0)))
+    cores = neighbouring_cores()
+    changes = environment.task_environment(task, job, os.environ, len(cores))
+    own = environment.cores_of(task, job, os.environ, cores, os.cpu_count() or 0)
     environment.apply(changes, os.environ)
     _prepare_logging(console, job.verbose)
     for name, value in changes.items():
         logging.getLogger("ps_train").debug("environment: %s=%s", name, value)
+    if len(own) < len(cores):
+        logging.getLogger("ps_train").debug("cores: %s", ",".join(map(str, own)))
+        with contextlib.suppress(OSError):  # a container may not allow it; the threads are this task's share already
+            for thread in os.listdir("/proc/self/task"):  # those that are there; others inherit it
+                os.sched_setaffinity(int(thread), own)
     if line := origin(job, task):
         logging.getLogger("ps_train").info(line)
     for line in [] if _has_launcher else flags_without_effect(job, task):

@@ -50,6 +50,7 @@ _TCP_INFO_BYTES_ACKED = 120
 """Offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows."""
 
 _PAGE = os.sysconf("SC_PAGESIZE")
+_CORES = "/sys/devices/system/cpu"
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -104,3 +105,17 @@ def memory_limit() -> float | None:
 def available_cores() -> int:
     """Returns the number of cores on which this process may run."""
     return len(os.sched_getaffinity(0))
+
+
+def neighbouring_cores() -> list[int]:
+    """Returns the cores on which this process may run, those beside each other that share a processor or its parts."""
+    return sorted(os.sched_getaffinity(0), key=lambda core: (*_place_of(core), core))
+
+
+def _place_of(core: int) -> tuple[int, int]:
+    """Returns the processor of a logical core, and which of its cores it is; equal places are threads of one core."""
+    try:
+        topology = pathlib.Path(_CORES, f"cpu{core}", "topology")
+        return int((topology / "physical_package_id").read_text()), int((topology / "core_id").read_text())
+    except (OSError, ValueError):
+        return 0, 0

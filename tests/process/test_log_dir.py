@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.process.test_restarts import pid_of
+from tests.support.machine.proc import task_of
 from tests.support.machine.processes import Processes, TestCluster, eventually
 
 
@@ -51,7 +51,7 @@ def test_a_task_that_fails_leaves_its_cause_and_its_traceback(processes: Process
 def test_the_launcher_writes_the_error_of_a_task_that_was_killed(processes: Processes) -> None:
     run = processes.run("--log_dir=logs", "--model_dir=m", "--max_steps=1000000", "--log_secs=0.1")
     run.wait_for("step ")
-    os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
+    os.kill(task_of(run.pid, "ps:0"), signal.SIGKILL)
     assert run.wait(60) == 1
     found = error_of(processes.directory / "logs", "ps_0")
     assert found["exit_code"] == 128 + signal.SIGKILL and "ended by signal 9 (SIGKILL)" in found["cause"]

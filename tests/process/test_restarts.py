@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import re
 import signal
 
 import pytest
 
-from tests.support.machine.proc import descendants
-from tests.support.machine.processes import Process, Processes
+from tests.support.machine.proc import task_of
+from tests.support.machine.processes import Processes
 
 RESTART = "--max_restarts=3"
-
-
-def pid_of(launcher: Process, job_name: str, index: int) -> int:
-    """The child that is a task."""
-    for pid in descendants(launcher.pid):
-        if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{job_name}:{index}\n":
-            return pid
-    raise AssertionError(f"no {job_name}:{index} among the children")
 
 
 @pytest.mark.long
@@ -34,9 +25,9 @@ def test_a_ps_and_a_worker_that_are_killed_are_started_again_and_the_job_makes_a
         "--save_steps=50", "--shuffle_buffer=0", "--heartbeat_timeout_secs=3", f"--model_dir={model_dir}",
     )  # fmt: skip
     run.wait_for("step ")
-    os.kill(pid_of(run, "worker", 1), 35)  # a real-time signal, which has no name
+    os.kill(task_of(run.pid, "worker:1"), 35)  # a real-time signal, which has no name
     run.wait_for("worker:1 was ended by signal 35 (SIGRTMIN+1); it will restart in 0.5s (restart 1 of 3)")
-    os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
+    os.kill(task_of(run.pid, "ps:0"), signal.SIGKILL)
     run.wait_for("ps:0 was ended by signal 9 (SIGKILL); it will restart")
     run.wait_for("ps:0 restarted; restored step", 40)
     assert run.wait(80) == 0, run.output

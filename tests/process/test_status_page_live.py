@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.test_restarts import pid_of
 from tests.support.long import long
+from tests.support.machine.proc import task_of
 from tests.support.machine.processes import Process, Processes, eventually
 from tests.support.status.page import facts_of, messages_of, rows_of, started_browser, text_of, titles_of
 
@@ -115,7 +115,7 @@ def test_a_killed_ps_is_seen_and_its_return_is_followed(processes: Processes, br
         seen.update(row[1].split()[-1] for row in rows_of(browser, "#events-table") if row[2] == "ps:0")
         return bool(seen & {"silent", "recovering"}) and bool(seen & {"lost", "restarted"})
 
-    os.kill(pid_of(run, "ps", 0), signal.SIGKILL)
+    os.kill(task_of(run.pid, "ps:0"), signal.SIGKILL)
     eventually(is_seen, 40, "the loss of the ps")
 
     def is_back() -> bool:

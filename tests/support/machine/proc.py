@@ -49,6 +49,14 @@ def name_of(pid: int) -> str:
         return ""
 
 
+def task_of(launcher: int, task: str) -> int:
+    """The descendant that is a task ("ps:0") of a job that one command started on this machine."""
+    for pid in descendants(launcher):
+        if name_of(pid) == task:
+            return pid
+    raise AssertionError(f"no {task} among the descendants")
+
+
 def command_of(pid: int) -> str:
     """Its command line."""
     try:

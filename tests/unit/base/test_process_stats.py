@@ -10,7 +10,7 @@ import time
 import pytest
 
 from ps_train.base import process_stats
-from ps_train.base.process_stats import ProcessStats, available_cores, memory_limit
+from ps_train.base.process_stats import ProcessStats, available_cores, memory_limit, neighbouring_cores
 
 
 def connection():
@@ -97,3 +97,16 @@ def test_cores_are_those_on_which_the_process_may_run():
     finally:
         os.sched_setaffinity(0, before)
     assert available_cores() == len(before)
+
+
+def test_threads_of_one_core_and_cores_of_one_processor_are_neighbours(tmp_path, monkeypatch):
+    for core, (processor, place) in enumerate([(0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 0), (0, 1), (1, 1)]):
+        directory = tmp_path / f"cpu{core}" / "topology"
+        directory.mkdir(parents=True)
+        (directory / "physical_package_id").write_text(f"{processor}\n")
+        (directory / "core_id").write_text(f"{place}\n")
+    monkeypatch.setattr(process_stats, "_CORES", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert neighbouring_cores() == [0, 4, 2, 6, 1, 5, 3, 7]
+    monkeypatch.setattr(process_stats, "_CORES", str(tmp_path / "missing"))
+    assert neighbouring_cores() == list(range(8)), "a system that does not tell"

@@ -83,6 +83,40 @@ def test_workers_of_one_host_share_its_cores(workers, cores, threads):
     assert "TF_NUM_INTRAOP_THREADS" not in changes and ("TF_NUM_INTEROP_THREADS" in changes) == (threads is not None)
 
 
+@pytest.mark.parametrize(
+    ("workers", "cores", "shares"),
+    [
+        (2, 2, ["0", "1"]),
+        (2, 8, ["0 1 2 3", "4 5 6 7"]),
+        (3, 8, ["0 1", "2 3 4", "5 6 7"]),
+        (4, 2, ["0 1"] * 4),
+        (1, 2, ["0 1"]),
+    ],
+)
+def test_each_worker_of_a_host_runs_on_cores_of_its_own_if_there_are_enough(workers, cores, shares):
+    hosts = ("b:1", *(f"a:{port}" for port in range(1, 1 + workers)), "b:2")
+    job = Job(ps_hosts=("a:9",), worker_hosts=hosts)
+    found = [
+        environment.cores_of(Task("worker", index), job, {}, list(range(cores)), cores)
+        for index in range(1, 1 + workers)
+    ]
+    assert [" ".join(map(str, one)) for one in found] == shares
+
+
+@pytest.mark.parametrize("job_name", ["ps", "evaluator"])
+def test_only_workers_have_cores_of_their_own(job_name):
+    job = Job(ps_hosts=("a:9",), worker_hosts=("a:1", "a:2"))
+    assert environment.cores_of(Task(job_name, 0), job, {}, [0, 1], 2) == [0, 1]
+
+
+def test_cores_and_threads_that_something_else_has_chosen_stay():
+    job = Job(ps_hosts=("a:9",), worker_hosts=("a:1", "a:2"))
+    assert environment.cores_of(Task("worker", 0), job, {}, [0, 1, 2, 3], 8) == [0, 1, 2, 3], "taskset, Slurm"
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        assert environment.cores_of(Task("worker", 0), job, {name: "2"}, [0, 1, 2, 3], 4) == [0, 1, 2, 3]
+    assert environment.cores_of(Task("worker", 1), job, {}, [0, 1, 2, 3], 4) == [2, 3]
+
+
 def test_settings_change_nothing_by_themselves():
     environ = {"TF_GRPC_REUSE_PORT": "1", "http_proxy": "http://proxy:3128"}
     before = dict(environ)
