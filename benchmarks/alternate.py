@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
         "workloads": {name: _measured(name, contenders, options) for name in options.workloads},
     }
-    text = _report(record)
+    text = report_of(record)
     results.store("alternate", record, text, "", options.results)
     print(text)
     return 0
@@ -88,7 +88,8 @@ class _Frozen:
         return rate * self._workload.batch_size * self._contender.batches_per_step(self._setting.num_workers)
 
 
-def _report(record: dict[str, Any]) -> str:
+def report_of(record: dict[str, Any]) -> str:
+    """The tables of a record."""
     options = record["options"]
     lines = [
         f"# Measured by turns on {record['date']}",

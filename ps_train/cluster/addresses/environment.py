@@ -40,7 +40,7 @@ def task_environment(task: Task, job: Job, environ: Mapping[str, str], cores: in
     if task.job_name == "ps":
         # TensorFlow takes all memory of every GPU it sees; a ps computes nothing that a GPU would speed up.
         changes["CUDA_VISIBLE_DEVICES"] = "-1"
-    neighbours = len(_workers_beside(task, job)) if task.job_name != "evaluator" else 1
+    neighbours = len(_workers_beside(task, job))
     fair = max(1, cores // max(1, neighbours))
     # A ps initialises or saves a large variable for seconds; another thread must then serve the key-value store.
     is_ps = task.job_name != "evaluator" and Cluster.of(job).ps_of(task) is not None
@@ -103,7 +103,9 @@ def apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) 
 
 
 def _workers_beside(task: Task, job: Job) -> Sequence[str]:
-    """Returns the names of the workers on the host of this task."""
+    """Returns the names of the workers on the host of this task; none for an evaluator, which needs no cluster."""
+    if task.job_name == "evaluator":
+        return []
     tasks = Cluster.of(job).tasks()
     own = tasks.get(str(task))
     if own is None:

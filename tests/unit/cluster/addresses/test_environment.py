@@ -107,6 +107,8 @@ def test_each_worker_of_a_host_runs_on_cores_of_its_own_if_there_are_enough(work
 def test_only_workers_have_cores_of_their_own(job_name):
     job = Job(ps_hosts=("a:9",), worker_hosts=("a:1", "a:2"))
     assert environment.cores_of(Task(job_name, 0), job, {}, [0, 1], 2) == [0, 1]
+    if job_name == "evaluator":
+        assert environment.cores_of(Task(job_name, 0), Job(), {}, [0, 1], 2) == [0, 1], "it needs no cluster"
 
 
 def test_cores_and_threads_that_something_else_has_chosen_stay():
