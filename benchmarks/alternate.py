@@ -12,10 +12,13 @@ import argparse
 import contextlib
 import dataclasses
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import machine, results
-from benchmarks.contenders import Contender, Setting, contenders_of, torch_python_for
+from benchmarks.compare import setting_of
+from benchmarks.contenders import Contender, Setting, contenders_of, reason_to_skip, torch_python_for
+from benchmarks.errors import SkippedError
 from benchmarks.run import run_of, settle_all, steady_rate
 from benchmarks.summary import spread_of
 from benchmarks.table import markdown
@@ -30,12 +33,13 @@ _PATIENT = ("--heartbeat_timeout_secs=86400", "--recovery_timeout_secs=86400")
 
 def run(options: argparse.Namespace) -> int:
     contenders = contenders_of(options.contenders)
+    here = machine.machine(torch_python_for(contenders, options.torch_python))
     record: dict[str, Any] = {
         "date": results.today(),
-        "machine": machine.machine(torch_python_for(contenders, options.torch_python)),
+        "machine": here,
         "load_before": machine.load_average(),
         "options": {name: getattr(options, name) for name in ("repeats", "secs", "num_ps", "num_workers")},
-        "workloads": {name: _measured(name, contenders, options) for name in options.workloads},
+        "workloads": {name: _measured(name, _fit(contenders, name, here), options) for name in options.workloads},
     }
     text = report_of(record)
     results.store("alternate", record, text, "", options.results)
@@ -43,15 +47,25 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _fit(contenders: list[Contender], name: str, here: Mapping[str, str | int]) -> list[Contender]:
+    """Those that can be measured on a workload; says why the others are left out."""
+    reasons = {one.name: reason_to_skip(one, workload_class(name), here) for one in contenders}
+    for left_out, reason in reasons.items():
+        if reason:
+            print(f"{left_out} is skipped on {name}: {reason}")
+    if all(reasons.values()):
+        raise SkippedError(f"no contender can be measured on {name}")
+    return [one for one in contenders if not reasons[one.name]]
+
+
 def _measured(name: str, contenders: list[Contender], options: argparse.Namespace) -> dict[str, list[float]]:
     """Examples per second of each contender's windows."""
-    setting = Setting(name, 0, options.num_ps, options.num_workers, torch_python=options.torch_python)
+    setting = setting_of(name, options)
     with contextlib.ExitStack() as stack:
         jobs = {one.name: stack.enter_context(_Frozen(one, setting)) for one in contenders}
         found: dict[str, list[float]] = {name: [] for name in jobs}
         for number in range(options.repeats):
-            order = list(jobs)[:: 1 if number % 2 == 0 else -1]
-            for contender in order:
+            for contender in list(jobs)[:: 1 if number % 2 == 0 else -1]:
                 found[contender].append(jobs[contender].window(options.secs))
     return found
 

@@ -70,7 +70,7 @@ def _one_round(
     """Every contender once; each round begins with another one, so that none always follows the same."""
     turned = contenders[number % len(contenders) :] + contenders[: number % len(contenders)]
     for contender in (one for one in turned if one.name in workload["runs"]):
-        measured = measure(contender, _setting(name, options), options.secs)
+        measured = measure(contender, setting_of(name, options), options.secs)
         workload["runs"][contender.name].append(dataclasses.asdict(measured))
         _say(f"round {number + 1}  {name}  {contender.name}  {measured.examples_per_sec:.0f} examples/s")
 
@@ -81,12 +81,12 @@ def _check_losses(
     for contender in contenders:
         if contender.name not in workload["runs"] or contender.kind == "bare":
             continue  # bare never ends, and is ours
-        loss = check_loss(contender, _setting(name, options, workload["check_steps"]))
+        loss = check_loss(contender, setting_of(name, options, workload["check_steps"]))
         workload["losses"][contender.name] = loss
         _say(f"check  {name}  {contender.name}  test loss {loss:.4f} after {workload['check_steps']} steps")
 
 
-def _setting(name: str, options: argparse.Namespace, max_steps: int = 0) -> Setting:
+def setting_of(name: str, options: argparse.Namespace, max_steps: int = 0) -> Setting:
     return Setting(name, max_steps, options.num_ps, options.num_workers, torch_python=options.torch_python)
 
 

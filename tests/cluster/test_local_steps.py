@@ -521,6 +521,8 @@ def branches_of_worker(cluster: InProcessCluster, fetches: Any) -> set[str]:
 @pytest.mark.parametrize("on_nan", ["stop", "skip"])
 @pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
 def test_all_nodes_of_a_call_run_on_the_worker_so_that_they_run_in_the_fast_way(update: str, on_nan: str) -> None:
+    if tf.config.list_physical_devices("GPU"):
+        pytest.skip("beside a GPU conditions stay branches")
     cluster = cluster_of(1, 1, update=update, local_steps=4, optimizer="adam", on_nan=on_nan)
     step = cluster.steps[0]
     for fetches in (step.local_steps(3), step.end_of_round(), step.whole_round(4)):

@@ -84,8 +84,11 @@ class InnerOptimizer:
             return tf.group(done, *others())
 
         before = {id(variable) for variable in v1.global_variables()}
-        done = applied() if is_used is None else v1.cond(is_used, applied, tf.no_op)
-        keep_whole(done)
+        if is_used is None:
+            done = applied()
+        else:
+            done = v1.cond(is_used, applied, tf.no_op)
+            keep_whole(done)
         self._slots = _moved([variable for variable in v1.global_variables() if id(variable) not in before])
         self.row_slots = optimizers.row_slots
         return done
