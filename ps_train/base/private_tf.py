@@ -108,19 +108,19 @@ def context_of(op: tf.Operation) -> Any:
 
 
 def keep_whole(result: tf.Tensor | tf.Operation) -> None:
-    """Keeps the condition of which this is a result one node, which runs the function of one branch.
+    """Keeps the condition or loop of which this is a result one node, which runs functions.
 
     Else TensorFlow puts the nodes of all branches into the graph before it runs, where each takes part in every step;
-    and it runs all nodes of a graph with branches in a slower way, which knows that some may not run.  A machine with
-    GPUs keeps that: the node would run on the GPU, where not every operation of a branch can.  The public API has no
-    choice.
+    and it runs all nodes of a graph with branches or loops in a slower way, which knows that some may not run.  A
+    machine with GPUs keeps that: the node would run on the GPU, where not every operation of a branch can.  The public
+    API has no choice.
     """
     import tensorflow as tf
 
     op = result if isinstance(result, tf.Operation) else result.op
     while op.type == "Identity":
         op = op.inputs[0].op
-    if op.type in ("If", "StatelessIf") and not tf.config.list_physical_devices("GPU"):
+    if op.type in ("If", "StatelessIf", "While") and not tf.config.list_physical_devices("GPU"):
         op._set_attr(_LOWERED, tf.compat.v1.AttrValue(b=False))
 
 

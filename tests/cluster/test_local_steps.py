@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.process_stats import ProcessStats
 from ps_train.config.optimizer_arguments import ADAGRAD_START
 from ps_train.data.arrays import Arrays
+from ps_train.engine.step.repeated_section import RepeatedSection
 from ps_train.engine.updates.gradients.push_guard import NOT_FINITE
 from ps_train.modeling.model import Model
 from tests.cluster.engine.transport.test_model_state import Averaged, expected
@@ -181,8 +182,8 @@ def test_synchronous_rounds_are_those_of_numpy(case: Case) -> None:
         outer_optimizer=case.outer,
     )
     rounds = rounds_of(cluster)
-    for whole, lengths in ((False, [case.steps] * 3), (True, [case.steps - 1, 1, case.steps, 2])):
-        cluster.rounds(lengths, whole=whole)
+    for joined, lengths in ((0, [case.steps] * 3), (1, [case.steps - 1, 1, case.steps, 2]), (3, [case.steps] * 4)):
+        cluster.rounds(lengths, joined=joined)
         rounds.together(lengths)
         check(cluster, rounds)
 
@@ -503,7 +504,7 @@ def test_local_steps_send_no_message(update: str, outer: str) -> None:
 @pytest.mark.parametrize("update", ["sync", long("async"), long("bounded")])
 def test_a_round_sends_few_messages(update: str) -> None:
     cluster = cluster_of(1, 1, update=update, local_steps=5, optimizer="adam")
-    _, sent = ran_on(cluster, cluster.steps[0].whole_round(5))
+    _, sent = ran_on(cluster, cluster.steps[0].whole_rounds(5))
     between = [name for name in sent if not name.startswith("_send_")]  # those are for the caller
     # Each way the values, or what has changed, and the scalars of the round; and that the ps has begun its part.
     assert len(between) == 5, sent
@@ -525,7 +526,7 @@ def test_all_nodes_of_a_call_run_on_the_worker_so_that_they_run_in_the_fast_way(
         pytest.skip("beside a GPU conditions stay branches")
     cluster = cluster_of(1, 1, update=update, local_steps=4, optimizer="adam", on_nan=on_nan)
     step = cluster.steps[0]
-    for fetches in (step.local_steps(3), step.end_of_round(), step.whole_round(4)):
+    for fetches in (step.local_steps(3), step.end_of_round(), step.whole_rounds(4)):
         assert not branches_of_worker(cluster, fetches)
     cluster = cluster_of(1, 1, update=update, local_steps=1, optimizer="adam", on_nan=on_nan)
     for length in (1, 3):
@@ -586,3 +587,59 @@ def test_each_local_step_drops_others(update: str) -> None:
     assert not np.array_equal(masks[0], masks[1]) and not np.array_equal(masks[2], masks[3])
     for mask in masks[2:]:
         assert {*mask} == {0.0, 2.0, 4.0, 6.0}, "three steps of one mask would only add 0 or 6"
+    cluster.steps[0].whole_rounds(8, 3)
+    graph = cluster.steps[0].graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    seeds = [node.attr["seed2"].i for node in nodes if node.op == "RandomUniform" and "dropout" in node.name]
+    assert len(seeds) == 1 + 1 + 2 * 3, "the step, a call of local steps, and three rounds, each with its end"
+    assert len({*seeds}) == len(seeds)
+
+
+class Strange(Linear):
+    """Uses what a program of TensorFlow 1 may: branches, loops, functions of its own, Python, tables and states."""
+
+    def forward(self, features: Any, training: bool) -> Any:
+        w = v1.get_variable("w", [5, 1], initializer=v1.zeros_initializer())
+        seen = v1.get_variable("seen", [], tf.int64, v1.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([seen.assign_add(1)] if training else []):
+            key = tf.cast(seen.read_value() % 3, tf.int32)
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([0, 1], [1.0, 2.0]), 3.0)
+        features *= table.lookup(key)
+        features = tf.cond(tf.reduce_sum(features) > 0, lambda: features * 2.0, lambda: features - 1.0)
+        _, features = tf.while_loop(lambda i, one: i < 3, lambda i, one: (i + 1, one * 1.1), [0, features])
+        features = tf.numpy_function(lambda one: one + np.float32(0.5), [features], tf.float32)
+        features = tf.ensure_shape(features, [None, 5])
+
+        @tf.function
+        def product(x: Any, y: Any) -> Any:
+            return tf.map_fn(lambda one: tf.linalg.matvec(tf.transpose(y), one), x)
+
+        return product(features, w)[:, 0]
+
+
+@pytest.mark.parametrize("control_flow", ["2", long("1")])
+@pytest.mark.parametrize("way", ["loop", "copies"])
+def test_local_steps_of_any_model_are_the_same_in_calls_of_any_length(
+    monkeypatch: pytest.MonkeyPatch, control_flow: str, way: str
+) -> None:
+    monkeypatch.setattr(RepeatedSection, "is_loop", way == "loop")
+    previous = v1.control_flow_v2_enabled()
+    (v1.enable_control_flow_v2 if control_flow == "2" else v1.disable_control_flow_v2)()
+    try:
+        model = Strange(count=40, width=5)
+        single, longer, whole = (
+            cluster_of(1, model=model, update="async", local_steps=4, optimizer="momentum") for _ in range(3)
+        )
+        for _ in range(2):
+            for _ in range(3):
+                single.sessions[0].run(single.steps[0].local_steps(1))
+            single.sessions[0].run(single.steps[0].steps_per_call(1))
+        longer.rounds([4, 4])
+        whole.rounds([4, 4], joined=2)
+    finally:
+        (v1.enable_control_flow_v2 if previous else v1.disable_control_flow_v2)()
+    wanted = single.values()
+    assert np.any(wanted["w"]) and wanted["seen"] == 8
+    for other in (longer.values(), whole.values()):
+        for name, value in wanted.items():
+            np.testing.assert_allclose(other[name], value, rtol=1e-6, err_msg=name)

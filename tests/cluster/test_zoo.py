@@ -87,7 +87,7 @@ def test_rounds_of_one_worker_make_the_steps_of_a_plain_session(shape: Shape) ->
     with control_flow_of(shape):
         cluster = cluster_of(shape, 2, 1, update="async", local_steps=3)
         cluster.rounds([3, 2])
-        cluster.rounds([3, 2], whole=True)
+        cluster.rounds([3, 2], joined=1)
         check(shape, cluster, batches_of(shape, BATCH, 10))
 
 

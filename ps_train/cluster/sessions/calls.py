@@ -106,6 +106,14 @@ For each new call, also of a single value, it converts and optimizes the whole g
 the time until the first step, and makes steps no faster (docs/decisions/0042-how-often-a-model-is-built.md).
 """
 
+
+def call_options(nodes: int) -> v1.ConfigProto:
+    """Returns the options of calls of a graph, or of a function, with so many nodes."""
+    options = v1.ConfigProto()
+    options.graph_options.rewrite_options.disable_meta_optimizer = nodes > _MOST_OPTIMIZED
+    return options
+
+
 _open_sessions: set[RepeatingSession] = set()
 """Keeps sessions from garbage collection, which would close them and wait for tasks that are gone."""
 
@@ -222,7 +230,19 @@ class Fetches(dict[str, Any]):
     """What many calls of a session fetch.  A `RepeatingSession` looks through it in the first one; it must not change.
 
     TensorFlow looks through the fetches of every call, which takes half a millisecond for the steps of a call.
+
+    Args:
+      fetches: what is fetched.
+      steps: number of steps that a call makes.
+      rounds: number of rounds of local steps that it makes from their beginning to their end.
+      feeds: what every call is given.
     """
+
+    def __init__(
+        self, fetches: Mapping[str, Any], steps: int = 0, rounds: int = 0, feeds: Mapping[Any, Any] | None = None
+    ) -> None:
+        super().__init__(fetches)
+        self.steps, self.rounds, self.feeds = steps, rounds, dict(feeds or {})
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -244,10 +264,9 @@ class RepeatingSession(v1.Session):
 
     def __init__(self, target: str, graph: tf.Graph, config: v1.ConfigProto, group: SessionGroup | None = None) -> None:
         self._open_another = functools.partial(RepeatingSession, target, config=config, group=group)
-        if len(graph.get_operations()) > _MOST_OPTIMIZED:
-            config = v1.ConfigProto.FromString(config.SerializeToString())
-            config.graph_options.rewrite_options.disable_meta_optimizer = True
-        super().__init__(target, graph=graph, config=config)
+        options = v1.ConfigProto.FromString(config.SerializeToString())
+        options.MergeFrom(call_options(len(graph.get_operations())))
+        super().__init__(target, graph=graph, config=options)
         self.group = group
         self._prepared: set[Any] = set()
         self._calls: dict[Fetches, Callable[..., Any]] = {}
@@ -324,7 +343,9 @@ class RepeatingSession(v1.Session):
     def _run_once(self, fetches: Any, feeds: Any, options: Any, metadata: Any) -> Any:
         try:
             with running_call():
-                if feeds or self._is_closed or not isinstance(fetches, Fetches):
+                if isinstance(fetches, Fetches) and (fetches.feeds or self._is_closed):
+                    return super().run(dict(fetches), {**fetches.feeds, **(feeds or {})}, options, metadata)
+                if feeds or not isinstance(fetches, Fetches):
                     return super().run(fetches, feeds, options, metadata)
                 if fetches not in self._calls:
                     self._calls[fetches] = self.make_callable(dict(fetches), accept_options=True)

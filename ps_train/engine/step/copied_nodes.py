@@ -19,17 +19,20 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import COLOCATION
 from ps_train.engine.step.effects import ancestors, is_shared
-from ps_train.engine.variables.copied_functions import FunctionLibrary, make_seed_distinct
+from ps_train.engine.variables.copied_functions import FunctionLibrary, has_seed, make_seed_distinct
 from ps_train.engine.variables.variables import INPUT_STATE, is_ps_device, uses_input_resource
 
 LOCK, GET_NEXT = "MutexLock", "IteratorGetNext"
-READ_GATE = "ps_train_gate/read"
+GATES = "ps_train_gate/"
+"""Beginning of the names of gates."""
+
+READ_GATE = f"{GATES}read"
 """Placeholder input name in the copied GraphDef: the gate before a batch is read."""
 
 
 def pull_gate(ps: int) -> str:
     """Returns the name of the gate before anything is read on a ps: a placeholder input in the copied GraphDef."""
-    return f"ps_train_gate/pull_{ps}"
+    return f"{GATES}pull_{ps}"
 
 
 class Gate(NamedTuple):
@@ -46,16 +49,24 @@ class Template:
       targets: the operations that are wanted; their ancestors are copied with them.
 
     Attributes:
+      targets: these operations.
+      graph: their graph.
       inside: the operations that are copied.
     """
 
     def __init__(self, targets: Sequence[tf.Operation]) -> None:
         needed = ancestors(targets)
-        self._targets, self._graph = targets, targets[0].graph
+        self.targets, self.graph = targets, targets[0].graph
         self._shared = {op.name: op for op in needed if is_shared(op)}
         self.inside = [op for op in needed if op.name not in self._shared]
-        self._nodes = v1.GraphDef(versions=self._graph.graph_def_versions)
+        self._nodes = v1.GraphDef(versions=self.graph.graph_def_versions)
         self._inputs: set[str] = set()
+
+    @functools.cached_property
+    def draws(self) -> bool:
+        """Whether they draw random numbers from a seed, so that copies differ."""
+        nodes = [node for op in self.inside for node in (op.node_def, *self.functions.nodes_of(op.node_def))]
+        return any(map(has_seed, nodes))
 
     @functools.cached_property
     def functions(self) -> FunctionLibrary:
@@ -99,9 +110,38 @@ class Template:
                     tensors["^" + gate] = tf.constant(0, name=f"{gate}/passed")
         tensors = {name: tensor for name, tensor in tensors.items() if name in self._inputs}
         copies: list[tf.Operation] = tf.import_graph_def(
-            nodes, tensors, [op.name for op in targets or self._targets], name
+            nodes, tensors, [op.name for op in targets or self.targets], name
         )
         return copies
+
+    def function_nodes(self, number: int) -> tuple[v1.GraphDef, list[tf.Tensor]]:
+        """Returns a copy that waits for no gates, as the body of a function, and the tensors that this is given.
+
+        The constants are inside, where TensorFlow may compute with them before it runs.  So are the functions that it
+        calls: each graph has a library of its own.
+
+        Args:
+          number: number of the copy, from 1; its random numbers depend on it.
+        """
+        self.freeze()
+        nodes = v1.GraphDef()
+        nodes.CopyFrom(self._nodes)
+        for node in nodes.node:
+            inputs = [name for name in node.input if not name.startswith("^" + GATES)]
+            del node.input[:]
+            node.input.extend(inputs)
+            _make_distinct(node, "function", number)
+        library = self.functions
+        nodes.library.CopyFrom(library.needed_by(nodes.node))
+        nodes.library.MergeFrom(library.copy_for(nodes.node, number))
+        given = list[tf.Tensor]()
+        for op in self._shared.values():
+            used = [tensor for tensor in op.outputs if tensor.name in self._inputs]
+            if used and op.type == "Const":
+                nodes.node.append(op.node_def)
+            else:
+                given += used
+        return nodes, given
 
     def _node(self, op: tf.Operation) -> v1.NodeDef:
         node = op.node_def

@@ -11,7 +11,9 @@ from collections.abc import Collection, Sequence
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.base.private_tf import replace_control_inputs
 from ps_train.engine.transport.dense import BEGUN
+from ps_train.engine.transport.model_state import loading_state
 from ps_train.engine.variables.copied_functions import FunctionLibrary
 
 _CALLS = ("If", "While", "Case", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient", "For")
@@ -47,6 +49,19 @@ def is_shared(op: tf.Operation) -> bool:
     if op.inputs or op.control_inputs:
         return False
     return op.type == "Const" or any(tensor.dtype == tf.resource for tensor in op.outputs)
+
+
+def wait_for_no_state(targets: Sequence[tf.Operation]) -> None:
+    """Lets operations run without the model's state: all that a model makes waits for it, also what needs none of it.
+
+    Args:
+      targets: the operations, such as those that find the ids of tables, or that fill a lookup table.
+    """
+    loading = {op.name for op in loading_state()}
+    for op in ancestors(targets) if loading and targets else ():
+        kept = [one for one in op.control_inputs if one.name not in loading]
+        if len(kept) < len(op.control_inputs):
+            replace_control_inputs(op, kept)
 
 
 def lasting_effects(ops: Sequence[tf.Operation], own: Collection[tf.Operation]) -> list[tf.Operation]:

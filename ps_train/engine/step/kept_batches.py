@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as v1
 from ps_train.base.errors import ModelError
 from ps_train.base.private_tf import context_of, replace_control_inputs, set_input
 from ps_train.engine.step.copied_nodes import GET_NEXT, Template, ps_of
-from ps_train.engine.step.effects import ancestors
+from ps_train.engine.step.effects import wait_for_no_state
 from ps_train.engine.step.unroll import Section
 from ps_train.engine.transport.model_state import loading_state
 from ps_train.engine.variables.worker_state import OWN
@@ -47,7 +47,7 @@ class KeptBatches:
         self, num_ps: int, ids: Mapping[str, tf.Tensor], drawn: Sequence[tf.Tensor], number: tf.Tensor
     ) -> None:
         targets = [tensor.op for tensor in (*ids.values(), *drawn)]
-        _wait_for_no_state(targets)
+        wait_for_no_state(targets)  # a front begins without the state of the model
         front = Template(targets)
         self._inside = {op.name for op in front.inside}
         here = [op for op in front.inside if ps_of(op) is None]
@@ -113,15 +113,6 @@ class KeptBatches:
                     "the model assigns, or on the global step: all rows of a round are pulled together, so ids must be "
                     "computed from features alone; or add --local_tables=false."
                 )
-
-
-def _wait_for_no_state(targets: Sequence[tf.Operation]) -> None:
-    """Lets a front begin without the model's state: all operations of a model wait for that, also those of ids."""
-    loading = {op.name for op in loading_state()}
-    for op in ancestors(targets) if loading else ():
-        kept = [one for one in op.control_inputs if one.name not in loading]
-        if len(kept) < len(op.control_inputs):
-            replace_control_inputs(op, kept)
 
 
 def _uses(here: Sequence[tf.Operation], inside: set[str]) -> list[tuple[tf.Tensor, list[tuple[tf.Operation, int]]]]:

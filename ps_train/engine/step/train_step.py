@@ -12,18 +12,21 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ps_train.base.gauge import Gauge
 from ps_train.cluster.sessions.calls import Fetches
 from ps_train.config.job import Job
 from ps_train.config.refusals import refuse
 from ps_train.data.pipeline import derived_seed
+from ps_train.engine.step.effects import wait_for_no_state
 from ps_train.engine.step.graph_spec import GraphSpec
 from ps_train.engine.step.local_calls import LocalCalls
 from ps_train.engine.step.parts.order import parts_of
 from ps_train.engine.step.parts.step_part import Ahead, StepPart, StepParts, wrapped
 from ps_train.engine.step.ps_state import make_ps_state
 from ps_train.engine.step.ps_step import PsStep, build_ps_step
+from ps_train.engine.step.repeated_section import RepeatedSection
 from ps_train.engine.step.unroll import UnrolledCalls, UnrolledStep
 from ps_train.engine.step.worker_step import WorkerStep, build_worker_step
 from ps_train.engine.updates.modes.base import StepOps
@@ -80,29 +83,36 @@ class TrainStep:
         def made() -> Fetches:
             steps = self.calls.steps(length)
             train = [op for step in steps for op in step.train] + self.calls.ends(length)
-            return Fetches(train=train, examples=[] if self.is_endless else [step.examples for step in steps])
+            examples = [] if self.is_endless else [step.examples for step in steps]
+            return Fetches({"train": train, "examples": examples}, length)
 
         return self._once(f"steps {length}", made)
 
     def local_steps(self, count: int) -> Fetches:
         """Returns the fetches of a call of so many local steps; the first time, they are added to the graph."""
-        return self._once(f"local {count}", lambda: Fetches(train=self._local_calls.local(count), local=[]))
+        return self._once(f"local {count}", lambda: _alone(self._local_calls.local, count, steps=count))
 
     def end_of_round(self) -> Fetches:
         """Returns the fetches of a call that makes the last step of a round, and its exchange; see `RoundEnd`."""
-        return self._once("end", lambda: Fetches(self._local_calls.end._asdict()))
+        return self._once("end", lambda: Fetches(self._local_calls.end._asdict(), 1))
 
-    def whole_round(self, length: int) -> Fetches:
-        """Returns the fetches of a call that makes a whole round of so many steps; the first time, it adds them."""
-        return self._once(f"whole {length}", lambda: Fetches(self._local_calls.whole(length)._asdict()))
+    def whole_rounds(self, length: int, rounds: int = 1) -> Fetches:
+        """Returns the fetches of a call that makes whole rounds of so many steps; the first time, it adds them."""
+
+        def made() -> Fetches:
+            return Fetches(self._local_calls.whole(length, rounds)._asdict(), length * rounds, rounds)
+
+        return self._once(f"whole {length} {rounds}", made)
 
     def fronts(self, count: int) -> Fetches:
         """Returns the fetches of a call that reads so many batches of a round before its rows are pulled."""
-        return self._once(f"fronts {count}", lambda: Fetches(train=self._local_calls.fronts(count), local=[]))
+        assert self._local_calls.front is not None, "the round begins with its batches"
+        front = self._local_calls.front
+        return self._once(f"fronts {count}", lambda: _alone(front, count, steps=0))
 
     def pull(self) -> Fetches:
         """Returns the fetches of a call that pulls the rows of a round whose batches are read."""
-        return self._once("pull", lambda: Fetches(train=self._local_calls.pull, local=[]))
+        return self._once("pull", lambda: Fetches({"train": self._local_calls.pull, "local": []}))
 
     @property
     def _local_calls(self) -> LocalCalls:
@@ -114,6 +124,12 @@ class TrainStep:
         if call not in self._fetches:
             self._fetches[call] = make()
         return self._fetches[call]
+
+
+def _alone(section: RepeatedSection, count: int, steps: int) -> Fetches:
+    """Returns the fetches of a call that makes a section of the worker alone so many times."""
+    train, feeds = section.call(count)
+    return Fetches({"train": train, "local": []}, steps, feeds=feeds)
 
 
 def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> TrainStep:
@@ -146,6 +162,8 @@ def build_train_step(spec: GraphSpec, features: Sequence[StepPart] = ()) -> Trai
 
         calls = wrapped(parts, "calls", plain)(UnrolledStep([*ops.train], worker.examples), worker.ahead)
         ops = dataclasses.replace(ops, train=calls.step.train)
+        # A session fills them before its first pull.
+        wait_for_no_state(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
         return TrainStep(graph, parts, worker, ps, ops, calls, collect_local_state(), update.lockstep, job.is_endless)
 
 

@@ -28,17 +28,27 @@ import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import extensible
-from ps_train.engine.step.copied_nodes import GET_NEXT, LOCK, READ_GATE, Gate, Template, device_of_op, ps_of, pull_gate
+from ps_train.engine.step.copied_nodes import (
+    GATES,
+    GET_NEXT,
+    LOCK,
+    READ_GATE,
+    Gate,
+    Template,
+    device_of_op,
+    ps_of,
+    pull_gate,
+)
 from ps_train.engine.step.effects import has_side_effect
 from ps_train.engine.variables.variables import ps_device
 
-WORK_GATE = "ps_train_gate/work"
+WORK_GATE = f"{GATES}work"
 """Placeholder input name in the copied GraphDef: the gate before work on the worker."""
 
 
 def push_gate(ps: int) -> str:
     """Returns the name of the gate before anything is changed on a ps."""
-    return f"ps_train_gate/push_{ps}"
+    return f"{GATES}push_{ps}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +89,13 @@ class Placed:
 
 
 NOTHING = Placed()
+
+
+@contextlib.contextmanager
+def extending(graph: tf.Graph) -> Iterator[None]:
+    """Lets sections be added to a graph, which may be finalized."""
+    with extensible(graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
+        yield
 
 
 class UnrolledCalls:
@@ -125,14 +142,8 @@ class UnrolledCalls:
 
     def place(self, count: int) -> None:
         """Adds the sections of a call of so many steps that are missing in the graph."""
-        with self.extending():
+        with extending(self.step.examples.graph):
             self.add(count)
-
-    @contextlib.contextmanager
-    def extending(self) -> Iterator[None]:
-        """Lets sections be added to the graph, which may be finalized."""
-        with extensible(self.step.examples.graph), tf.device(None), tf.control_dependencies(None), v1.name_scope(None):
-            yield
 
     def add(self, count: int) -> None:
         """Adds them; called in the graph."""
@@ -200,11 +211,11 @@ class Section(Template):
         return self._placed(self.import_copy(name, number, every, replaced, self._wanted()), previous)
 
     def _wanted(self) -> list[tf.Operation]:
-        return [*self._targets, *self.batch_ops, *self.worker_ends]
+        return [*self.targets, *self.batch_ops, *self.worker_ends]
 
     def _placed(self, ops: Sequence[tf.Operation], previous: Placed) -> Placed:
         left = iter(ops)
-        found, batch_ops = [next(left) for _ in self._targets], [next(left) for _ in self.batch_ops]
+        found, batch_ops = [next(left) for _ in self.targets], [next(left) for _ in self.batch_ops]
         on_ps = [op for op in found if ps_of(op) is not None]
         return Placed(found, on_ps or previous.on_ps, batch_ops or previous.batch_ops, [*left] or previous.worker_ends)
 
@@ -220,7 +231,7 @@ class Section(Template):
             return []
         used = {tensor.op.name for op in inside if ps_of(op) is not None for tensor in op.inputs}
         used |= {control.name for op in inside if ps_of(op) is not None for control in op.control_inputs}
-        fetched = {op.name for op in self._targets}
+        fetched = {op.name for op in self.targets}
         return [op for op in inside if _is_on_worker(op) and op.name in used | fetched]
 
     def gates_of(self, op: tf.Operation, is_source: bool) -> list[str]:

@@ -60,6 +60,18 @@ class FunctionLibrary:
                     yield inner
                     pending += self._called_by(inner)
 
+    def needed_by(self, nodes: Iterable[v1.NodeDef]) -> Any:
+        """Returns the functions that nodes may call, also through other functions, as another graph needs them."""
+        library = v1.GraphDef().library
+        pending, needed = [name for node in nodes for name in self._called_by(node)], set[str]()
+        while pending:
+            name = pending.pop()
+            if name not in needed:
+                needed.add(name)
+                library.function.append(self._functions[name])
+                pending += [one for node in self._functions[name].node_def for one in self._called_by(node)]
+        return library
+
     def writes(self, node: v1.NodeDef, index: int, reads: Sequence[str]) -> bool:
         """Returns True if a node may write to one of its resources, itself or through a function.
 

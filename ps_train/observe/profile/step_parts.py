@@ -37,6 +37,8 @@ _HOST_TO_DEVICE = re.compile(r"memcpyh(?:to|2)d", re.IGNORECASE)
 """Copies, as TensorFlow's tracer of GPUs names them."""
 _START = ("_SOURCE", "Const", "VarHandleOp", "IteratorV2", "NoOp")
 """Operations on the worker that run when a call begins, before the step has anything to work with."""
+_CALLS = ("If", "StatelessIf", "While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
+"""Operations that call functions, whose operations have spans of their own."""
 
 
 class Span(NamedTuple):
@@ -165,7 +167,7 @@ def _part_on_worker(span: Span, is_pulled: bool) -> str:
         return "pull" if is_pulled else "other"  # what hooks fetch from a ps after the update
     if span.op.startswith("IteratorGetNext"):
         return "input"
-    return "other" if span.op in _START else "compute"
+    return "other" if span.op in (*_START, *_CALLS) else "compute"
 
 
 def segments_of(spans: Iterable[Span], began: int, ended: int, expected_end: int = 0) -> list[Segment]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.sessions.calls import Fetches
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.config.validators import SYNC_PARTS
 from ps_train.observe.profile.step_parts import copy_secs, parts_of, segments_of, spans_of
@@ -74,7 +75,7 @@ class StepTracer:
     ) -> None:
         self._task, self._clocks, self._first, self._left, self._recorded = task, clocks, first, count, recorded
         self._calls: list[TracedCall] = []
-        self._step = self._made = self._train_ops = self._ended = 0
+        self._step = self._made = self._ended = 0
         # Of an untraced call, by its steps, negative for local ones; 0 after the first, which is prepared.
         self._secs: dict[int, float] = {}
         self._recent = collections.deque[tuple[int, float]](maxlen=_RECENT)
@@ -99,8 +100,8 @@ class StepTracer:
             self._ended = 0  # the time between bursts is no part of a step
 
         def traced(fetches: Mapping[str, Any]) -> Any:
-            steps = self._steps_of(fetches)
-            is_local, is_whole = "local" in fetches, bool(fetches.get("alone"))
+            steps, is_whole = (fetches.steps, fetches.rounds > 0) if isinstance(fetches, Fetches) else (1, False)
+            is_local = "local" in fetches
             self._has_bare_rounds |= self._alone > 0 and not is_local and not has_hooks
             is_rare = is_local or is_whole or (self._has_bare_rounds and has_hooks)
             metadata = v1.RunMetadata() if self._is_wanted(steps, is_rare) else None
@@ -129,16 +130,6 @@ class StepTracer:
         """Hands over what is recorded so far, at the end of a loop."""
         if self._left:
             self._recorded(list(self._calls), self._untraced())
-
-    def _steps_of(self, fetches: Mapping[str, Any]) -> int:
-        if fetches.get("alone"):  # a round in one call
-            return len(fetches["alone"]) + 1
-        if "step" in fetches:
-            self._train_ops = len(fetches["train"])
-            return 1
-        if "local" in fetches:  # an operation for each step
-            return len(fetches["train"])
-        return len(fetches["examples"]) or len(fetches["train"]) // (self._train_ops or len(fetches["train"]))
 
     def _is_wanted(self, steps: int, is_rare: bool) -> bool:
         if self._left and self._step >= self._first:

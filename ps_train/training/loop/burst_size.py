@@ -27,7 +27,7 @@ _HOOKS_SECS = 1.0
 """Seconds between two steps with the hooks, where every burst need not have them."""
 _FIRST = 3
 """Number of steps that are timed one by one before calls make several steps."""
-_MARGIN = 0.75
+MARGIN = 0.75
 """Maximum duration of a call of a length that is new, as a fraction of BURST_SECS."""
 _SHORTEST_CALL = 4
 """Minimum number of steps that must fit into a call, for one to be prepared beside the step with the hooks."""
@@ -39,7 +39,7 @@ _NODES_TO_PAY = 8
 It is about 1.5 ms.  A number of nodes, and not a measured time: both times depend on the machine and its load in the
 same way, and replicas in lockstep, which wait for each other's preparation, all prepare at the same step.
 """
-_NODES_AT_ONCE = 4_500
+NODES_AT_ONCE = 4_500
 """Maximum number of nodes of a call that is prepared as soon as steps are timed: it takes less than a second."""
 MOST_NODES = 48_000
 """Maximum number of nodes of a call of several steps, which TensorFlow prepares in about ten seconds."""
@@ -167,19 +167,24 @@ class BurstScheduler:
         if longest > 1:
             return longest if longest * min(self._secs) <= BURST_SECS else single
         secs = statistics.median(self._secs)
-        fits = [one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= _MARGIN * BURST_SECS]
+        fits = [one for one in self._lengths if max(one, _SHORTEST_CALL) * secs <= MARGIN * BURST_SECS]
         worth = [one for one in fits if steps_to_pay(one, self._nodes) <= left]
         longest = max(worth, default=single)
-        return longest if self._is_due(longest, steps_to_pay(longest, self._nodes)) else single
+        return longest if self._is_due(longest * self._nodes, steps_to_pay(longest, self._nodes)) else single
 
     @property
     def _is_timed(self) -> bool:
         """True if so many bursts were timed that longer calls may follow."""
         return len(self._secs) >= _FIRST
 
-    def _is_due(self, length: int, pays: float) -> bool:
-        """Returns True if a call that pays after so many steps is prepared now: after these, or at once if cheap."""
-        return not self._is_patient or length * self._nodes <= _NODES_AT_ONCE or self._made >= pays
+    def _is_due(self, nodes: int, pays: float) -> bool:
+        """Returns True if a call that pays after so many steps is prepared now: after these, or at once if cheap.
+
+        Args:
+          nodes: the nodes of the call.
+          pays: the number of steps.
+        """
+        return not self._is_patient or nodes <= NODES_AT_ONCE or self._made >= pays
 
     def _steps_of_burst(self, alone: int) -> int:
         """Returns the number of steps that make whole calls, with so many single steps."""

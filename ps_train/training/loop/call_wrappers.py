@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ps_train.cluster.sessions.calls import Fetches
 from ps_train.config.fault_spec import slowdown_factor
 from ps_train.config.job import Job
 
@@ -19,7 +20,7 @@ class Slowdown:
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
-        self._seen: set[tuple[int, int, bool]] = set()
+        self._seen: set[Fetches | None] = set()
 
     def wrap(self, run: Callable[[Mapping[str, Any]], Any]) -> Callable[[Mapping[str, Any]], Any]:
         """Returns a slower version of a function of fetches.
@@ -29,7 +30,7 @@ class Slowdown:
         """
 
         def slow(fetches: Mapping[str, Any]) -> Any:
-            began, kind = time.monotonic(), (len(fetches["train"]), len(fetches.get("alone", [])), "step" in fetches)
+            began, kind = time.monotonic(), fetches if isinstance(fetches, Fetches) else None
             result = run(fetches)
             if kind in self._seen:
                 time.sleep((self._factor - 1) * (time.monotonic() - began))

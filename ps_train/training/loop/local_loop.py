@@ -19,22 +19,35 @@ from typing import Any, cast
 from ps_train.base.bounds import Bounds
 from ps_train.cluster.sessions.calls import UNBOUNDED_CALL
 from ps_train.engine.step.local_calls import LocalCalls
-from ps_train.training.loop.burst_size import BURST_SECS, MOST_NODES, Burst, BurstScheduler, steps_to_pay
+from ps_train.training.loop.burst_size import (
+    BURST_SECS,
+    MARGIN,
+    MOST_NODES,
+    NODES_AT_ONCE,
+    Burst,
+    BurstScheduler,
+    steps_to_pay,
+)
 from ps_train.training.loop.loop import TrainingLoop
 
 _LONGEST_CALL = 16
-"""Maximum number of local steps of a call, unless --steps_per_run names another: more save little."""
+"""Maximum number of copied local steps of a call, unless --steps_per_run names another: more save little."""
+_MOST_ROUNDS = 8
+"""Maximum number of rounds of a call, unless --steps_per_run names another: more save little."""
 
 
 class RoundScheduler(BurstScheduler):
     """Choice of rounds, and of the number of local steps of their calls.
 
     Args:
-      longest_call, fixed, nodes, options: see `BurstScheduler`.
+      longest_call, fixed, nodes, options: see `BurstScheduler`.  With at most one node for each further step, local
+        steps are a loop, of which TensorFlow prepares any number at once.
       round_steps: the fewest and the most steps of a usual round; it begins with the fewest.
       cuts: a round ends at each multiple of this global step, 0 for none.  Replicas in lockstep need it, which must all
         make the same rounds; others get no steps beyond a multiple.
       round_secs: seconds after which a round ends, 0 for any number.
+      round_nodes: number of nodes that TensorFlow prepares for a round in one call, without those of its steps.
+      may_join: whether a call may make several rounds: each example of the input is as good as another.
 
     Attributes:
       round_steps: the most steps of a round that begins now.
@@ -49,28 +62,34 @@ class RoundScheduler(BurstScheduler):
         round_steps: Bounds,
         cuts: int = 0,
         round_secs: float = 0.0,
+        round_nodes: int = 0,
+        may_join: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(longest_call, fixed, nodes=nodes, **options)
         self.round_steps, self._cuts, self._round_secs = round_steps.lower, cuts, round_secs
-        alone = round_steps.upper - 1
+        alone, self._longest = round_steps.upper - 1, longest_call
+        self._is_loop, self._may_join = nodes <= 1, may_join and not round_steps.is_range
         longest = min(alone, longest_call if fixed else _LONGEST_CALL, MOST_NODES // max(nodes, 1))
         halves = [longest] if fixed else [longest >> times for times in range(max(longest, 1).bit_length())]
         self._lengths = sorted({_best_length(alone, most) for most in halves}, reverse=True)
         self._length = self._lengths[0] if self._fixed else 0
-        fits = round_steps.upper * nodes <= MOST_NODES and not round_secs and (not fixed or longest_call > alone)
+        self._round_nodes = round_nodes + round_steps.upper * nodes
+        fits = self._round_nodes <= MOST_NODES and not round_secs and (not fixed or longest_call > alone)
         self._whole = round_steps.upper if alone and fits else 0
-        self._is_whole, self._left = fixed, math.inf
+        self._rounds, self._left = 0, math.inf  # of a call; 0 before it is known
+        self._prepared_rounds = set[int]()
 
     def next_burst(self, global_step: int = 0, secs_without_hooks: float = math.inf) -> Burst:
         """Returns the steps of whole rounds."""
         self._left = (self._last_step - global_step) / self._replicas
         self._length = self._length_for(self._left)
-        end, is_due = global_step, False
-        while end - global_step < self._steps and not is_due:
-            end += self.round_length(end)
+        with_hooks = secs_without_hooks >= self._hooks_secs
+        end, rounds, is_due = global_step, 0, False
+        while not is_due and (end - global_step < self._steps or (rounds - with_hooks) % max(self._rounds, 1)):
+            end, rounds = end + self.round_length(end), rounds + 1
             is_due = any(end // every > global_step // every for every in self._ends)
-        return Burst(end - global_step, is_due or secs_without_hooks >= self._hooks_secs)
+        return Burst(end - global_step, is_due or with_hooks)
 
     def round_length(self, global_step: int, left: float = math.inf) -> int:
         """Returns the number of steps of the round that begins at a global step.
@@ -90,28 +109,62 @@ class RoundScheduler(BurstScheduler):
         """Returns the seconds that are left of a round that began so many seconds ago; it should end at 0."""
         return max(0.0, self._round_secs - secs) if self._round_secs else math.inf
 
-    def is_one_call(self, length: int) -> bool:
-        """Returns True if a round of so many steps, that is not to end with hooks, should be made in one call.
+    def rounds_of_call(self, global_step: int, left: float, with_hooks: bool) -> int:
+        """Returns how many of the next rounds are made in one call; 0 if the next one is several calls.
 
-        Such a round has the usual length, is short, and is worth its preparation.
+        Args:
+          global_step: that at which the next round begins.
+          left: steps that are left in the burst.
+          with_hooks: whether the burst ends with hooks, which belong to no such call.
         """
-        if length != self._whole or not (self._fixed or length * min(self._secs, default=math.inf) <= BURST_SECS):
+        length, usual = self._whole, 0
+        if not length or self.round_length(global_step, left) < length or not self._fits(length):
+            return 0
+        if not self._rounds:
+            if not self._fixed and not self._pays(length):
+                return 0
+            self._rounds = self._most_rounds(length)
+        while usual < self._rounds and self.round_length(global_step, left) == length:
+            global_step, left, usual = global_step + length, left - length, usual + 1
+        usual -= with_hooks and not left
+        if not usual:
+            return 0
+        rounds = self._rounds if usual >= self._rounds else 1
+        self._prepares_graphs |= rounds not in self._prepared_rounds
+        self._prepared_rounds.add(rounds)
+        return rounds
+
+    def _fits(self, length: int) -> bool:
+        """Returns True if a round is short enough for a call."""
+        return self._fixed or length * min(self._secs, default=math.inf) <= BURST_SECS
+
+    def _pays(self, length: int) -> bool:
+        """Returns True if rounds in one call are worth their preparation now."""
+        if not self._is_timed:
             return False
-        if not self._is_whole:
-            others = sum(divmod(length - 1, max(self._length, 1)))  # calls that a round needs beside its end
-            pays = steps_to_pay(length, self._nodes, length / others)
-            if not self._is_timed or pays > self._left or not self._is_due(length, pays):
-                return False
-            self._is_whole = self._prepares_graphs = True
-        return True
+        others = 1.0 if self._is_loop else sum(divmod(length - 1, max(self._length, 1)))  # calls beside a round's end
+        pays = steps_to_pay(length, math.ceil(self._round_nodes / length), length / others)
+        return pays <= self._left and self._is_due(self._round_nodes, pays)
+
+    def _most_rounds(self, length: int) -> int:
+        """Returns the number of rounds of a call."""
+        if not self._may_join:
+            return 1
+        if self._fixed:
+            return max(1, self._longest // length)
+        short = int(MARGIN * BURST_SECS / (length * self.step_secs))
+        return max(1, min(short, _MOST_ROUNDS, NODES_AT_ONCE // max(self._round_nodes, 1)))
 
     def next_local_call(self, left: int, secs: float = math.inf) -> int:
         """Returns the number of local steps of the next call, at least 1.
 
         Args:
           left: steps that are left.
-          secs: seconds that are left; a call that would take longer is one of a single step.
+          secs: seconds that are left; a call that would take longer is one of a single step, or of fewer steps.
         """
+        if self._is_loop:
+            most = self._longest if self._fixed else BURST_SECS / self.step_secs if self._is_timed else 1
+            return max(1, int(min(left, most, secs / self.step_secs if self.step_secs else math.inf)))
         length = self.next_call_length(left) or 1
         return length if length * self.step_secs <= secs else 1
 
@@ -149,14 +202,18 @@ class LocalLoop(TrainingLoop):
             if self._step.lockstep and rounds.round_steps != round_steps:
                 break  # the burst ends within a round of the new length, which other replicas do not cut
             planned = rounds.round_length(self.global_step, size.steps - begun)
-            before, length, is_last = self.global_step, planned, begun + planned >= size.steps
-            if not self._needs_hooks(size, is_last) and rounds.is_one_call(planned):
-                made = self._end_round(run, planned, self._step.whole_round(planned))
+            before, is_last, joined = self.global_step, begun + planned >= size.steps, 0
+            if not self._is_unmoved:
+                joined = rounds.rounds_of_call(before, size.steps - begun, self._hooks_are_due(size))
+            if joined:
+                length = planned * joined
+                made = self._end_round(run, length, self._step.whole_rounds(planned, joined))
             else:
                 left = self._make_alone(run, planned)
                 if left is None:
                     break
-                length, with_hooks = planned - left, self._needs_hooks(size, is_last)
+                length = planned - left
+                with_hooks = self._is_unmoved or (is_last and self._hooks_are_due(size))
                 made = self._end_round(run_with_hooks if with_hooks else run, length, self._step.end_of_round())
                 self._hooks_time = time.monotonic() if with_hooks else self._hooks_time
             self._made += made
@@ -169,13 +226,10 @@ class LocalLoop(TrainingLoop):
                 break  # nothing of the round was used, as when a replica announces itself: its batches come again
         return False
 
-    def _needs_hooks(self, size: Burst, is_last: bool) -> bool:
-        """Returns True if the present round, the last one of a burst or another, should end with the hooks."""
-        is_due = size.with_hooks or cast(RoundScheduler, self._bursts).hooks_are_due(
-            time.monotonic() - self._hooks_time
-        )
-        # What a round waits for may be a hook's work.
-        return self._is_unmoved or (is_due and is_last)
+    def _hooks_are_due(self, size: Burst) -> bool:
+        """Returns True if a burst should end with the hooks."""
+        rounds = cast(RoundScheduler, self._bursts)
+        return size.with_hooks or rounds.hooks_are_due(time.monotonic() - self._hooks_time)
 
     def _make_alone(self, run: Callable[..., Any], planned: int) -> int | None:
         """Makes all steps of a round but the last; returns how many are left out, and None if the loop must stop."""
@@ -202,7 +256,7 @@ class LocalLoop(TrainingLoop):
         return True
 
     def _end_round(self, run: Callable[..., Any], length: int, fetches: Mapping[str, Any]) -> int:
-        """Makes the call that ends a round of so many steps; returns the steps that had examples."""
+        """Makes the call that ends rounds of so many steps; returns the steps that had examples."""
         self._count_call(length)
         fetched = run(fetches)
         self._began_round(fetched)

@@ -26,6 +26,7 @@ from ps_train.cluster.membership.records import ModelReady, TaskState
 from ps_train.cluster.membership.step_ledger import StepLedger
 from ps_train.cluster.sessions.abandonable import StuckCallDetector
 from ps_train.cluster.sessions.calls import LostConnectionError
+from ps_train.engine.step.local_calls import LocalCalls
 from ps_train.engine.step.train_step import TrainStep
 from ps_train.training.duties.duty import POLL_SECS, Duty, Start
 from ps_train.training.duties.lists import Parts
@@ -175,6 +176,8 @@ class Attempt:
         job, has_rounds = prepared.job, prepared.job.has_local_steps
         cuts = job.save_steps if step.lockstep else 0
         rounds = {"round_steps": job.local_step_limits, "cuts": cuts, "round_secs": job.round_secs}
+        if isinstance(step.calls, LocalCalls):
+            rounds |= {"round_nodes": step.calls.round_nodes, "may_join": step.is_endless}
         bursts = (RoundScheduler if has_rounds else BurstScheduler).of(
             job,
             [duty.bursts.ends for duty in duties],

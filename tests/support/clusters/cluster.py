@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pathlib
 import threading
 from collections.abc import Callable, Sequence
@@ -195,21 +196,26 @@ class InProcessCluster:
 
         in_parallel([lambda index=index: work(index) for index in range(len(self.steps))])
 
-    def rounds(self, lengths: Sequence[int], workers: Sequence[int] | None = None, whole: bool = False) -> None:
+    def rounds(self, lengths: Sequence[int], workers: Sequence[int] | None = None, joined: int = 0) -> None:
         """Workers make rounds of so many local steps, all at the same time.
 
         Args:
           lengths: the steps of each round.
           workers: who makes them; every worker without.
-          whole: whether a round of several steps is one call.
+          joined: how many rounds of the same length, of several steps, are one call; 0 for calls of parts of a round.
         """
 
         def work(index: int) -> None:
             session, step = self.sessions[index], self.steps[index]
-            for length in lengths:
-                if whole and length > 1:
-                    session.run(step.whole_round(length))
+            left = [*lengths]
+            while left:
+                length, *others = left
+                count = sum(1 for _ in itertools.takewhile(length.__eq__, left)) if length > 1 else 0
+                if count := min(count, joined):
+                    session.run(step.whole_rounds(length, count))
+                    left = left[count:]
                     continue
+                left = others
                 if step.calls.begins_alone:
                     session.run(step.fronts(length))
                     session.run(step.calls.pull)

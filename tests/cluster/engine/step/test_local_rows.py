@@ -298,13 +298,13 @@ def test_local_steps_of_tables_send_no_message(update: str) -> None:
 def test_a_round_in_one_call_is_that_of_several_calls(update: str) -> None:
     settings = {"update": update, "optimizer": "adagrad", "local_steps": 4, "batch_size": BATCH}
     calls, whole = (cluster_of(2, 1, Bags(dense=True), **settings) for _ in range(2))
-    calls.rounds([4, 3, 4, 1])
-    whole.rounds([4, 3, 4, 1], whole=True)
+    calls.rounds([4, 3, 4, 1, 4, 4, 4])
+    whole.rounds([4, 3, 4, 1, 4, 4, 4], joined=2)
     wanted = calls.values()
     for name, found in whole.values().items():
         assert_close(found, wanted[name], name)
-    told = whole.sessions[0].run({**whole.steps[0].whole_round(3)})
-    assert (told["step"], told["made"], told["examples"]) == (15, 3, 3 * BATCH)
+    told = whole.sessions[0].run({**whole.steps[0].whole_rounds(3)})
+    assert (told["step"], told["made"], told["examples"]) == (27, 3, 3 * BATCH)
 
 
 def test_a_hook_fetches_the_last_batch_of_a_round_and_reads_no_other() -> None:

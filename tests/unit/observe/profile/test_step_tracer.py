@@ -9,13 +9,14 @@ import time
 import pytest
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.sessions.calls import Fetches
 from ps_train.cluster.sessions.ps_clocks import Offset
 from ps_train.observe.profile import step_tracer
 from ps_train.observe.profile.step_tracer import StepTracer
 from tests.support.machine.processes import eventually
 from tests.unit.observe.profile.test_step_parts import BASE, one_step, statistics
 
-BURST = {"train": ["a", "b"] * 4, "examples": [1] * 4}
+BURST = Fetches({"train": ["a", "b"] * 4, "examples": [1] * 4}, 4)
 SINGLE = {"train": ["a", "b"], "step": "s", "examples": "e"}
 
 

@@ -31,6 +31,10 @@ WHOLE = 1_000
 """So is a call that makes a whole round."""
 
 
+COPIED = 100
+"""Nodes of a step that is copied for each further step of a call; those of a loop are none."""
+
+
 def scheduler(steps: int, **options: Any) -> RoundScheduler:
     return RoundScheduler(round_steps=Bounds(steps, steps), **options)
 
@@ -99,7 +103,7 @@ def test_a_burst_ends_with_the_round_in_which_something_is_due_and_with_the_hook
 def test_the_calls_of_a_round_make_exactly_its_steps(
     options: dict[str, Any], steps: int, left: int, is_timed: bool
 ) -> None:
-    rounds = scheduler(steps, **options)
+    rounds = scheduler(steps, **{"nodes": COPIED, **options})
     if is_timed:
         timed(rounds, 1e-4, bursts=5)
     rounds.next_burst()
@@ -110,19 +114,28 @@ def test_the_calls_of_a_round_make_exactly_its_steps(
 
 @pytest.mark.parametrize(("steps", "calls"), [(33, [16, 16]), (17, [16]), (8, [7]), (2, [1]), (32, [16] + [1] * 15)])
 def test_calls_are_of_the_length_with_which_a_round_needs_few(steps: int, calls: list[int]) -> None:
-    rounds = timed(scheduler(steps), 1e-4)
+    rounds = timed(scheduler(steps, nodes=COPIED), 1e-4)
     rounds.next_burst()
     found = calls_of(rounds, steps - 1)
     assert sum(found) == steps - 1 and len(found) <= len(calls)
 
 
 def test_a_call_that_would_outlast_its_round_is_one_of_a_single_step() -> None:
-    rounds = timed(scheduler(33), 1e-3, bursts=100)
+    rounds = timed(scheduler(33, nodes=COPIED), 1e-3, bursts=500)
     rounds.next_burst()
     assert rounds.next_local_call(32) == rounds.next_local_call(32, secs=0.017) == 16
     assert rounds.next_local_call(32, secs=0.015) == 1
+    loop = timed(scheduler(33), 1e-3, bursts=4)
+    assert [loop.next_local_call(32, secs=secs) for secs in (1.0, 0.0155, 0.0005)] == [32, 15, 1]
     assert rounds.secs_left(3.0) == math.inf
     assert [scheduler(8, round_secs=0.5).secs_left(secs) for secs in (0.1, 0.5, 0.6)] == [0.4, 0.0, 0.0]
+
+
+def test_a_loop_makes_as_many_steps_in_a_call_as_take_the_time_of_a_burst() -> None:
+    assert calls_of(scheduler(1_000), 5) == [1] * 5, "no step is timed yet"
+    assert calls_of(timed(scheduler(1_000), BURST_SECS / 99.5, bursts=4), 250) == [99, 99, 52]
+    assert calls_of(timed(scheduler(1_000), 2 * BURST_SECS, bursts=4), 3) == [1, 1, 1]
+    assert calls_of(scheduler(100, longest_call=7, fixed=True), 20) == [7, 7, 6]
 
 
 def test_a_call_has_no_more_nodes_than_tensorflow_prepares_in_time() -> None:
@@ -207,7 +220,7 @@ def loop_of(
         steps_per_call=lambda length: {"train": ["opening"]},
         local_steps=lambda count: {"train": count, "local": []},
         end_of_round=lambda: {"train": END},
-        whole_round=lambda length: {"train": WHOLE + length},
+        whole_rounds=lambda length, rounds: {"train": WHOLE * rounds + length * rounds},
         fronts=lambda count: {"train": FRONT + count, "local": []},
         pull=lambda: {"train": [PULL], "local": []},
     )
@@ -247,7 +260,7 @@ def test_a_round_that_is_stopped_while_it_reads_its_batches_is_never_made(asked:
 
 def test_calls_of_a_fixed_length_are_used_where_they_fit() -> None:
     session = Session(steps=8)
-    loop = loop_of(Settled(20, 8), steps=8, longest_call=4, fixed=True)
+    loop = loop_of(Settled(20, 8), steps=8, nodes=COPIED, longest_call=4, fixed=True)
     assert loop.run(Context(session)) == LoopExit.STEPS
     assert session.calls == [PULL, *[3, 3, 1, END] * 2, 3, END], "three calls for 7 steps, where 4 would need four"
     assert session.made == [8, 8, 4]
@@ -275,13 +288,19 @@ def test_a_round_with_hooks_or_of_another_length_is_several_calls() -> None:
     assert session.calls[-1] == END and session.made[-1] == 3
 
 
+def joined(rounds: RoundScheduler, step: int = 0, left: float = math.inf, with_hooks: bool = False) -> int:
+    return rounds.rounds_of_call(step, left, with_hooks)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"step_secs": BURST_SECS / 7},  # the round is too long
         {"nodes": MOST_NODES // 7},
+        {"round_nodes": MOST_NODES + 1},
         {"nodes": 5_000, "last_step": 1_000},  # too few steps are left
         {"nodes": 5_000, "bursts": 5},  # it has not paid yet
+        {"round_nodes": 40_000, "bursts": 5},
         {"longest_call": 7, "fixed": True},
         {"round_secs": 1.0},
     ],
@@ -290,13 +309,57 @@ def test_a_round_is_several_calls_where_one_would_not_pay(options: dict[str, Any
     usual = {"step_secs": 1e-4, "bursts": 200}
     given = {name: options.pop(name, value) for name, value in usual.items()}
     rounds = timed(scheduler(8, **options), **given)
-    assert not rounds.is_one_call(8)
-    assert timed(scheduler(8), **usual).is_one_call(8), "the others do"
+    assert not joined(rounds)
+    assert joined(timed(scheduler(8), **usual)), "the others do"
 
 
 def test_a_fixed_call_that_is_as_long_as_a_round_makes_it() -> None:
-    assert scheduler(8, longest_call=8, fixed=True).is_one_call(8)
-    assert not scheduler(8, longest_call=8, fixed=True).is_one_call(7)
+    assert joined(scheduler(8, longest_call=8, fixed=True)) == 1
+    assert joined(scheduler(8, longest_call=8, fixed=True), left=7) == 0
+    assert joined(scheduler(8, longest_call=30, fixed=True)) == 1, "each example must be noted before the next round"
+    assert joined(scheduler(8, longest_call=30, fixed=True, may_join=True)) == 3
+
+
+def test_several_short_rounds_are_one_call_where_examples_need_not_be_noted() -> None:
+    def found(**options: Any) -> int:
+        return joined(timed(scheduler(8, **{"may_join": True, **options}), BURST_SECS / 100))
+
+    assert found() == 8, "at most so many"
+    assert joined(timed(scheduler(8, may_join=True), BURST_SECS / 40)) == 3
+    assert found(may_join=False) == 1
+    assert found(round_nodes=1_500) == 3, "more would not be prepared at once"
+    assert joined(timed(RoundScheduler(round_steps=Bounds(4, 8), may_join=True), BURST_SECS / 100)) in (0, 1)
+
+
+def test_rounds_of_one_call_all_have_the_usual_length_and_no_hooks() -> None:
+    rounds = timed(scheduler(8, cuts=44, may_join=True), BURST_SECS / 40)
+    assert joined(rounds) == 3
+    assert joined(rounds, left=24) == 3 and joined(rounds, left=24, with_hooks=True) == 1
+    assert joined(rounds, left=8, with_hooks=True) == 0
+    assert joined(rounds, step=16) == 3 and joined(rounds, step=24) == 1, "44 is in the third one"
+    assert joined(rounds, step=40) == 0
+
+
+@hypothesis.given(st.integers(1, 20), st.booleans(), st.integers(0, 50))
+def test_a_burst_is_of_whole_calls(per_burst: int, with_hooks: bool, first: int) -> None:
+    rounds = timed(scheduler(8, may_join=True, hooks_secs=10.0), BURST_SECS / 8 / per_burst)
+    most = joined(rounds)
+    burst = rounds.next_burst(8 * first, 100.0 if with_hooks else 0.0)
+    assert burst.with_hooks == with_hooks
+    assert burst.steps % 8 == 0 and (burst.steps // 8 - with_hooks) % max(most, 1) == 0
+    assert burst.steps // 8 <= 2 * per_burst + 1
+
+
+def test_the_loop_makes_several_rounds_in_a_call_and_others_for_hooks_and_ends() -> None:
+    session = Session(steps=8)
+    loop = loop_of(Settled(8_012, 8_012), steps=8, hooks_secs=1e9, may_join=True, round_nodes=1_500)
+    loop._bursts.record = functools.partial(record_slowly, loop._bursts.record)
+    assert loop.run(Context(session)) == LoopExit.STEPS
+    several = 3 * (WHOLE + 8)
+    assert session.calls.count(several) > 300 and session.calls[-1] == END
+    assert sum(session.made) == 8_012 and session.made[-1] == 4
+    first = session.calls.index(several)
+    assert {*session.calls[first:]} <= {several, WHOLE + 8, 7, 3, END}
 
 
 def test_only_the_last_exchange_of_a_burst_has_the_hooks() -> None:
