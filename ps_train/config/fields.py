@@ -106,9 +106,10 @@ def check_fields(value: Any, sources: Mapping[str, str]) -> None:
         most = _MOST_SECS if field.name.endswith("_secs") else _MOST
         too_large = isinstance(field_value, int | float) and field_value > most and field_value != math.inf
         if not check.accepts(field_value) or too_large or (isinstance(field_value, float) and math.isinf(field_value)):
+            limit = f", at most {most}" if too_large and check.accepts(most) else ""  # else the check tells its own
             raise ConfigError(
                 f"{field.name}={shown(str(field_value))}{source_of(sources, field.name)} is not valid: "
-                f"use {allowed_values(field)}{f', at most {most}' if too_large else _as_text(field, field_value)}."
+                f"use {allowed_values(field)}{limit if too_large else _as_text(field, field_value)}."
             )
 
 

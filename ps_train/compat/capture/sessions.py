@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.errors import cause_of
 from ps_train.base.graph_names import NamedValuesGraph
-from ps_train.compat.capture.counted_step import ancestors
+from ps_train.compat.capture.counted_step import ancestors, operations_of
 from ps_train.compat.train.monitored_session import TrainingSessionCreator
 from ps_train.engine.run_directory.run_checkpoints import newest_checkpoint
 from ps_train.engine.variables.variables import former_keys, kind_of, make_global_step
@@ -84,13 +84,20 @@ class RestoringSessionCreator(v1.train.ChiefSessionCreator):
       master: target of the session.
       config: a ConfigProto.
       checkpoint: path of the checkpoint.
+      fetches: what the session computes.  A slot of which it needs nothing may be missing in the checkpoint: a model_fn
+        may make an optimizer in each mode, and the slots of local steps are in no checkpoint.
     """
 
     def __init__(
-        self, scaffold: v1.train.Scaffold, master: str, config: v1.ConfigProto | None, checkpoint: str | None
+        self,
+        scaffold: v1.train.Scaffold,
+        master: str,
+        config: v1.ConfigProto | None,
+        checkpoint: str | None,
+        fetches: Any,
     ) -> None:
-        self._scaffold, self._source = scaffold, checkpoint
-        super().__init__(scaffold, master, config, None, checkpoint or None)
+        self._scaffold, self._source = _without_unused(scaffold, checkpoint, fetches), checkpoint
+        super().__init__(self._scaffold, master, config, None, checkpoint or None)
 
     def create_session(self) -> v1.Session:
         """Returns the session; raises an OpError that says what in the checkpoint does not fit."""
@@ -112,6 +119,29 @@ class EstimatorSessionCreator(TrainingSessionCreator):
 
     def _newest(self) -> str | None:
         return newest_checkpoint(self._checkpoint_dir) if self._is_chief and self._checkpoint_dir else None
+
+
+def _without_unused(scaffold: v1.train.Scaffold, checkpoint: str | None, fetches: Any) -> v1.train.Scaffold:
+    """Returns a scaffold that restores no slot which is missing in a checkpoint, and which no fetch needs."""
+    missing = _missing(checkpoint) if checkpoint and scaffold.saver is None else []
+    if not missing or v1.get_collection(v1.GraphKeys.SAVERS):
+        return scaffold
+    kept = {op.name for op in ancestors(fetches, with_control=True)} | {one.op.name for one in v1.trainable_variables()}
+    unused = [one for one in v1.global_variables() if one.op.name in missing and one.op.name not in kept]
+    if not unused:
+        return scaffold
+    names = {one.op.name for one in unused}
+    restored = [one for one in v1.global_variables() if one.op.name not in names]
+    local = scaffold.local_init_op
+    own = [v1.train.Scaffold.default_local_init_op()] if local is None else operations_of(local)
+    return v1.train.Scaffold(
+        saver=v1.train.Saver(
+            [*restored, *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)], sharded=True, allow_empty=True
+        ),
+        ready_for_local_init_op=v1.report_uninitialized_variables(restored),
+        local_init_op=tf.group(*own, *(one.initializer for one in unused)),
+        copy_from_scaffold=scaffold,
+    )
 
 
 @contextlib.contextmanager

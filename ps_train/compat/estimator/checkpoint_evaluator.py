@@ -121,8 +121,9 @@ class CheckpointEvaluator:
             metrics = self._evaluate(path)
             self.last = Evaluation(path, metrics)
             self._export(is_last or self._is_end(metrics), kept)
-        except (tf.errors.OpError, FileNotFoundError):
-            if _exists(path) or self.last.checkpoint_path == path:
+        except (tf.errors.OpError, FileNotFoundError, ValueError) as error:
+            is_other = isinstance(error, ValueError) and path not in str(error)  # a Saver's error has the path
+            if is_other or _exists(path) or self.last.checkpoint_path == path:
                 raise
             log.warning("%s was removed before its evaluation ended: use a larger keep_checkpoint_max", path)
             return False

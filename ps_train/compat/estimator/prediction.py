@@ -50,7 +50,7 @@ def predict(
         if start_from is not None and not checkpoint:
             warm_start(start_from)
         predictions = _selected(spec.predictions, keys)
-        creator = RestoringSessionCreator(spec.scaffold, "", config.session_config, checkpoint)
+        creator = RestoringSessionCreator(spec.scaffold, "", config.session_config, checkpoint, predictions)
         session = v1.train.MonitoredSession(creator, [*input_hooks, *hooks, *spec.prediction_hooks])
     with session:
         while not session.should_stop():

@@ -70,7 +70,9 @@ def evaluate_slices(
         if start_from is not None and not checkpoint:
             warm_start(start_from)
         scaffold = with_metrics(spec.scaffold)
-        creator = RestoringSessionCreator(scaffold, config.evaluation_master, config.session_config, checkpoint)
+        creator = RestoringSessionCreator(
+            scaffold, config.evaluation_master, config.session_config, checkpoint, [update, values]
+        )
         with v1.train.MonitoredSession(creator, spec.evaluation_hooks) as monitored:
             session = monitored.run_step_fn(_plain_session)
             for number, (name, count) in enumerate(zip(slices.names(), counts, strict=True)):

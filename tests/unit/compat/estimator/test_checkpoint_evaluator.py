@@ -171,9 +171,17 @@ def test_point_35_no_newer_checkpoint_is_warned_of_and_at_once_without_throttle(
     assert f"throttle_secs={throttle_secs}" in warnings_in(caplog)[0]
 
 
-def test_a_checkpoint_that_is_removed_while_it_is_read_is_skipped(evaluating, caplog, monkeypatch):
-    def fail(**given):
-        raise tf.errors.NotFoundError(None, None, "no such file")
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda path: tf.errors.NotFoundError(None, None, "no such file"),
+        lambda path: ValueError(f"The passed save_path is not a valid checkpoint: {path}"),
+    ],
+    ids=["of TensorFlow", "of a Saver"],
+)
+def test_a_checkpoint_that_is_removed_while_it_is_read_is_skipped(evaluating, caplog, monkeypatch, error):
+    def fail(checkpoint_path, **given):
+        raise error(checkpoint_path)
 
     evaluating.estimator.save(10)
     with monkeypatch.context() as patch:

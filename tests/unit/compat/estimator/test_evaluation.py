@@ -193,6 +193,28 @@ def test_point_76_a_checkpoint_of_other_shapes_is_an_error_that_names_model_dir(
             run(estimator(tmp_path, renamed))
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_slots_that_a_checkpoint_lacks_are_needed_only_by_those_who_read_them(tmp_path, reads):
+    """Such as those of local steps, of which a model_fn makes an optimizer in each mode."""
+    estimator(tmp_path).train(forever, steps=1)
+
+    def with_slots(features, labels, mode):
+        spec = spec_of(mode, features, labels)
+        optimizer = v1.train.AdamOptimizer(0.1)
+        train_op = optimizer.minimize(tf.reduce_sum(v1.trainable_variables()[0]), v1.train.get_global_step())
+        metrics = {}
+        if reads:
+            metrics = {"slot": v1.metrics.mean(optimizer.get_slot(v1.trainable_variables()[0], "m"))}
+        return spec._replace(train_op=train_op, eval_metric_ops=metrics)
+
+    if reads:
+        with pytest.raises(tf.errors.NotFoundError, match=r"it has no .*w/Adam"):
+            estimator(tmp_path, with_slots).evaluate(once)
+        return
+    found, wanted = estimator(tmp_path, with_slots).evaluate(once), estimator(tmp_path).evaluate(once)
+    assert found["loss"] == pytest.approx(wanted["loss"]) and found["global_step"] == 1
+
+
 def test_point_76_a_saver_of_the_user_restores_what_it_likes(tmp_path):
     estimator(tmp_path).train(forever, steps=1)
 
