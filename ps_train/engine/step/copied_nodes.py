@@ -23,16 +23,13 @@ from ps_train.engine.variables.copied_functions import FunctionLibrary, has_seed
 from ps_train.engine.variables.variables import INPUT_STATE, is_ps_device, uses_input_resource
 
 LOCK, GET_NEXT = "MutexLock", "IteratorGetNext"
-GATES = "ps_train_gate/"
-"""Beginning of the names of gates."""
-
-READ_GATE = f"{GATES}read"
+READ_GATE = "ps_train_gate/read"
 """Placeholder input name in the copied GraphDef: the gate before a batch is read."""
 
 
 def pull_gate(ps: int) -> str:
     """Returns the name of the gate before anything is read on a ps: a placeholder input in the copied GraphDef."""
-    return f"{GATES}pull_{ps}"
+    return f"ps_train_gate/pull_{ps}"
 
 
 class Gate(NamedTuple):
@@ -126,8 +123,11 @@ class Template:
         self.freeze()
         nodes = v1.GraphDef()
         nodes.CopyFrom(self._nodes)
+        gates = {
+            f"^{gate}" for op in self.inside for is_source in (True, False) for gate in self.gates_of(op, is_source)
+        }
         for node in nodes.node:
-            inputs = [name for name in node.input if not name.startswith("^" + GATES)]
+            inputs = [name for name in node.input if name not in gates]
             del node.input[:]
             node.input.extend(inputs)
             _make_distinct(node, "function", number)

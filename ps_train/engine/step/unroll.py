@@ -29,7 +29,6 @@ import tensorflow.compat.v1 as v1
 
 from ps_train.base.private_tf import extensible
 from ps_train.engine.step.copied_nodes import (
-    GATES,
     GET_NEXT,
     LOCK,
     READ_GATE,
@@ -42,13 +41,13 @@ from ps_train.engine.step.copied_nodes import (
 from ps_train.engine.step.effects import has_side_effect
 from ps_train.engine.variables.variables import ps_device
 
-WORK_GATE = f"{GATES}work"
+WORK_GATE = "ps_train_gate/work"
 """Placeholder input name in the copied GraphDef: the gate before work on the worker."""
 
 
 def push_gate(ps: int) -> str:
     """Returns the name of the gate before anything is changed on a ps."""
-    return f"{GATES}push_{ps}"
+    return f"ps_train_gate/push_{ps}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,9 @@ _LABEL = re.compile(r"(?:\[[^]]*\] )?\S+ = (\w+)\(")  # large outputs: "[cpu 2.1
 _DEVICE = re.compile(r"/job:(\w+)/.*task:(\d+)")
 _JOBS_OF_WORKERS = ("worker", "chief", "local", "localhost")
 _OF_WORKER = re.compile(r"CPU:[1-9]|GPU:")
-_COPY = re.compile(r"(?:\w+Optimizer/|ConstantFolding\w*/)?(step_\d+(?:_\d+)?)/")
+_COPY = re.compile(
+    r"(?:\w+Optimizer/|ConstantFolding\w*/)?(step_\d+(?:_\d+)?|rounds_\d+_\d+/\d+(?:/pull_after)?|pull_after)/"
+)
 _HOST_TO_DEVICE = re.compile(r"memcpyh(?:to|2)d", re.IGNORECASE)
 """Copies, as TensorFlow's tracer of GPUs names them."""
 _START = ("_SOURCE", "Const", "VarHandleOp", "IteratorV2", "NoOp")
@@ -128,7 +130,10 @@ def _with_sends(spans: list[Span]) -> list[Span]:
 
 @functools.cache
 def copy_of(name: str) -> str:
-    """Returns the name that `engine/step/unroll.py` gave the operation's step of a call; "" for the first step."""
+    """Returns the name of the operation's step of a call, or of its section of a round; "" for the first one.
+
+    See `engine/step/unroll.py` and `engine/step/local_calls.py`.
+    """
     found = _COPY.match(name)
     return found[1] if found else ""
 

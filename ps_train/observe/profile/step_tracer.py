@@ -102,8 +102,8 @@ class StepTracer:
         def traced(fetches: Mapping[str, Any]) -> Any:
             steps, is_whole = (fetches.steps, fetches.rounds > 0) if isinstance(fetches, Fetches) else (1, False)
             is_local = "local" in fetches
-            self._has_bare_rounds |= self._alone > 0 and not is_local and not has_hooks
-            is_rare = is_local or is_whole or (self._has_bare_rounds and has_hooks)
+            self._has_bare_rounds |= is_whole or (self._alone > 0 and not is_local and not has_hooks)
+            is_rare = is_local or (self._has_bare_rounds and has_hooks)
             metadata = v1.RunMetadata() if self._is_wanted(steps, is_rare) else None
             began = time.time_ns()
             result = run(fetches) if metadata is None else run(fetches, options=options, run_metadata=metadata)

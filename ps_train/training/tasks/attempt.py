@@ -182,7 +182,7 @@ class Attempt:
             job,
             [duty.bursts.ends for duty in duties],
             every_step_alone=any(duty.bursts.alone for duty in duties),
-            every_burst_with_hooks=step.lockstep or any(duty.bursts.often for duty in duties),
+            every_burst_with_hooks=(step.lockstep and not has_rounds) or any(duty.bursts.often for duty in duties),
             nodes=step.calls.nodes,
             replicas=1 if step.lockstep else prepared.cluster.num_replicas,
             **(rounds if has_rounds else {}),

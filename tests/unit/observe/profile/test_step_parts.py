@@ -10,6 +10,7 @@ from ps_train.observe.profile.step_parts import (
     TRACING,
     Segment,
     Span,
+    copy_of,
     copy_secs,
     parts_of,
     segments_of,
@@ -181,3 +182,18 @@ def test_copies_to_a_device_count_once_where_they_overlap():
     )
     assert copy_secs(stats) == pytest.approx(100e-6)
     assert copy_secs(v1.RunMetadata().step_stats) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "copy"),
+    [
+        ("dense/MatMul", ""),
+        ("step_3/dense/MatMul", "step_3"),
+        ("rounds_2_32/33/dense/MatMul", "rounds_2_32/33"),
+        ("ConstantFolding/rounds_2_32/33/dense/Const", "rounds_2_32/33"),
+        ("rounds_2_32/33/pull_after/Identity", "rounds_2_32/33/pull_after"),
+        ("pull_after/Identity", "pull_after"),
+    ],
+)
+def test_the_section_of_an_operation_is_in_its_name(name: str, copy: str) -> None:
+    assert copy_of(name) == copy

@@ -191,3 +191,19 @@ def test_two_samples_are_not_analysed_at_once(monkeypatch):
     end.set()
     assert begun.is_set()
     assert len(session.traced) == 1
+
+
+def test_rounds_in_one_call_are_sampled_and_those_with_hooks_are_not():
+    tracer, session = StepTracer("worker:1", Clocks()), Session()
+    run = functools.partial(session.run, options=v1.RunOptions())
+    calls, kinds = tracer.begin(0)(run), []
+    with_hooks = tracer.wrap(session.run)
+    local = Fetches({"train": ["loop"], "local": []}, 7)
+    whole = Fetches({"train": ["a", "b"], "step": "s", "round_steps": "r"}, 24, 3)
+    for _ in range(30):
+        for call, fetches in ((calls, local), (with_hooks, SINGLE), (calls, whole), (calls, whole)):
+            kinds.append(fetches)
+            call(fetches)
+    assert session.traced and all(kinds[n] is whole for n in session.traced)
+    eventually(lambda: tracer.latest is not None, 10)
+    assert tracer.latest["compute"] == pytest.approx(15e-6 / 24), "a call of 24 steps"
