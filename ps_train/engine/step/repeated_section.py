@@ -75,7 +75,7 @@ class RepeatedSection:
         if count and self.is_loop:
             after = [op for gate in gates.values() for op in gate.after]
             with tf.device(self._device):
-                return [self._placed(tf.constant(count), f"{name}/{number}", number, previous, after)]
+                return [self._placed(tf.constant(count), f"{name}/{number}/{self._name}", number, previous, after)]
         found = list[Placed]()
         for one in range(number, number + count):
             found.append(self.section.copy(f"{name}/{one}", one, previous, gates if one == number else {}))

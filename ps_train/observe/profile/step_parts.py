@@ -15,7 +15,7 @@ import functools
 import heapq
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 PARTS = ("input", "pull", "compute", "push", "wait", "update", "other")
@@ -39,8 +39,11 @@ _HOST_TO_DEVICE = re.compile(r"memcpyh(?:to|2)d", re.IGNORECASE)
 """Copies, as TensorFlow's tracer of GPUs names them."""
 _START = ("_SOURCE", "Const", "VarHandleOp", "IteratorV2", "NoOp")
 """Operations on the worker that run when a call begins, before the step has anything to work with."""
-_CALLS = ("If", "StatelessIf", "While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
-"""Operations that call functions, whose operations have spans of their own."""
+_STEPS_LOOP, _BATCHES_LOOP = "local", "front"
+"""Last parts of the names of loops of a round's steps, and of its reads (`engine/step/local_calls.py`).
+
+TensorFlow does not trace what is in them.
+"""
 
 
 class Span(NamedTuple):
@@ -164,7 +167,25 @@ def _with_parts(spans: list[Span], task: str) -> list[Span]:
         else:
             part = "push" if key in pushed and span.begin >= pushed[key] else "pull"
         found.append(span._replace(part=part))
-    return found
+    return list(_with_loops(found, task))
+
+
+def _with_loops(spans: list[Span], task: str) -> Iterator[Span]:
+    """Yields spans in which a loop of local steps is divided as the other steps of the call are, on average."""
+    spent = collections.Counter[str]()
+    for span in spans:
+        if span.task == task and span.op != "While":
+            spent[span.part] += span.end - span.begin
+    share = spent["input"] / max(1, spent["input"] + spent["compute"])
+    for span in spans:
+        name = span.name.rpartition("/")[2] if span.task == task and span.op == "While" else ""
+        if name == _BATCHES_LOOP:
+            yield span._replace(part="input")
+        elif name == _STEPS_LOOP and share:
+            middle = span.begin + round(share * (span.end - span.begin))
+            yield from (span._replace(part="input", end=middle), span._replace(part="compute", begin=middle))
+        else:
+            yield span
 
 
 def _part_on_worker(span: Span, is_pulled: bool) -> str:
@@ -172,7 +193,7 @@ def _part_on_worker(span: Span, is_pulled: bool) -> str:
         return "pull" if is_pulled else "other"  # what hooks fetch from a ps after the update
     if span.op.startswith("IteratorGetNext"):
         return "input"
-    return "other" if span.op in (*_START, *_CALLS) else "compute"
+    return "other" if span.op in _START else "compute"
 
 
 def segments_of(spans: Iterable[Span], began: int, ended: int, expected_end: int = 0) -> list[Segment]:

@@ -197,3 +197,13 @@ def test_copies_to_a_device_count_once_where_they_overlap():
 )
 def test_the_section_of_an_operation_is_in_its_name(name: str, copy: str) -> None:
     assert copy_of(name) == copy
+
+
+def test_a_loop_of_local_steps_is_divided_as_the_last_step_of_its_round():
+    """TensorFlow does not trace what is in it."""
+    nodes = [(d, n, op, 40 + b, 40 + e) for d, n, op, b, e in one_step("rounds_1_4/5/")]
+    found = parts((WORKER, "rounds_1_4/2/local", "While", 0, 40), *nodes)
+    assert found == STEP | {"input": 5 + 10, "compute": 15 + 30}
+    assert parts((WORKER, "front", "While", 0, 100)) == {"input": 100}, "it reads the batches of a round"
+    assert parts((WORKER, "local", "While", 0, 100)) == {"compute": 100}
+    assert parts((WORKER, "model/while", "While", 0, 100)) == {"compute": 100}, "one of the model's own"
