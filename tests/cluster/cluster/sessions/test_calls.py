@@ -214,13 +214,16 @@ def test_fetches_that_are_kept_are_looked_through_once_in_each_session_and_give_
         make = session.make_callable
         session.make_callable = lambda fetches, make=make, **given: looks.append(fetches) or make(fetches, **given)
     sessions[0].run(begin)
-    kept, alike = Fetches(train=[add], told={"value": value}), Fetches(train=[add], told={"value": value})
+    kept, alike = (
+        Fetches({"train": [add], "told": {"value": value}}),
+        Fetches({"train": [add], "told": {"value": value}}),
+    )
     assert [sessions[0].run(kept)["told"] for _ in range(3)] == [{"value": 2}, {"value": 4}, {"value": 6}]
     assert sessions[1].run(kept) == {"train": [None], "told": {"value": 8}}
     assert sessions[1].run(dict(kept)) == {"train": [None], "told": {"value": 10}}
     assert looks == [dict(kept), dict(kept)]
     with graph.as_default():
-        more = Fetches(told=value + 1)  # the graph has grown
+        more = Fetches({"told": value + 1})  # the graph has grown
     assert sessions[0].run(more) == {"told": 13} and sessions[0].run(alike)["told"] == {"value": 14}
     found = v1.RunMetadata()
     sessions[0].run(kept, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=found)
@@ -234,14 +237,16 @@ def test_errors_of_fetches_that_are_kept_are_those_of_others() -> None:
         row = tf.gather(tf.constant([1.0, 2.0]), given + 7, name="mine")
         never = tf.queue.FIFOQueue(10, tf.bool, [()], shared_name="tests/never").dequeue()
     session = RepeatingSession(target, graph, v1.ConfigProto(operation_timeout_in_ms=500))
-    kept = Fetches(row=row)
+    kept = Fetches({"row": row})
     for _ in range(2):
         with pytest.raises(tf.errors.InvalidArgumentError, match="mine") as caught:
             session.run(kept)
         assert [op.name for op in operations_of(caught.value)][:1] == ["mine"]
     assert session.run(kept, {given: [-7]})["row"] == 1.0  # given values are those of this call
+    always = Fetches({"row": row}, feeds={given: [-6]})
+    assert session.run(always)["row"] == 2.0 and session.run(always, {given: [-7]})["row"] == 1.0
     with pytest.raises(tf.errors.DeadlineExceededError):
-        session.run(Fetches(never=never))
+        session.run(Fetches({"never": never}))
     session.close()
     with pytest.raises(RuntimeError, match="closed"):
         session.run(kept)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as v1
 
+from ps_train.cluster.sessions.calls import Fetches
 from ps_train.cluster.sessions.ps_clocks import PsClocks
 from ps_train.observe.profile.step_record import StepRecord
 from ps_train.observe.profile.step_tracer import StepTracer
@@ -87,7 +88,8 @@ def recorded(cluster, index=0, run=1, calls=2, before=None):
     for _ in range(2 + calls):
         if before is not None:
             before()
-        traced(cluster.steps[index].steps_per_call(run) | {"examples": [cluster.steps[index].worker.examples] * run})
+        fetches = cluster.steps[index].steps_per_call(run)
+        traced(Fetches({**fetches, "examples": [cluster.steps[index].worker.examples] * run}, run))
     ((made, secs),) = found
     return StepRecord.of(f"worker:{index}", made, clocks_of(cluster).compare(), secs)
 

@@ -43,7 +43,10 @@ def test_without_a_checkpoint_values_are_initial_and_with_one_they_are_its_own(t
             assert session.run(variable) == 3.0
             session.run(assign)
             path = saver.save(session, str(tmp_path / "model.ckpt"))
-        for creator in (creator_of(scaffold, "", tmp_path), RestoringSessionCreator(scaffold, "", None, path)):
+        for creator in (
+            creator_of(scaffold, "", tmp_path),
+            RestoringSessionCreator(scaffold, "", None, path, variable),
+        ):
             with creator.create_session() as session:
                 assert session.run(variable) == 4.0
 
@@ -71,7 +74,7 @@ def test_an_error_that_is_not_of_the_restoration_stays_as_it_is():
         missing = tf.lookup.TextFileInitializer("/absent/words.txt", tf.string, -2, tf.int64, -1)
         tf.lookup.StaticHashTable(missing, -1)
         with pytest.raises(tf.errors.NotFoundError, match="absent/words"):
-            RestoringSessionCreator(v1.train.Scaffold(), "", None, None).create_session()
+            RestoringSessionCreator(v1.train.Scaffold(), "", None, None, []).create_session()
 
 
 def test_a_worker_waits_for_the_variables_and_looks_often():
