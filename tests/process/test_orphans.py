@@ -27,7 +27,7 @@ def orphan_of(processes: Processes) -> int:
 def test_a_living_orphan_is_found_until_it_is_dead(processes: Processes) -> None:
     pid = orphan_of(processes)
     (parent,) = processes.started
-    assert parent.descendants() == [pid]
+    eventually(lambda: parent.descendants() == [pid], 10, "its place under what started it")
     eventually(lambda: processes.orphans() == {pid: "sleep 60 "}, 10, "its command")
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not parent.descendants(), 10, "its end")
