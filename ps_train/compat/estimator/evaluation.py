@@ -84,7 +84,7 @@ def evaluate(
         values = {name: metrics[name][0] for name in sorted(metrics)}
         last = v1.train.FinalOpsHook({**values, GLOBAL_STEP: v1.train.get_global_step()})
         update = tf.group(*(metrics[name][1] for name in sorted(metrics)))
-        scaffold, fetches = with_metrics(spec.scaffold), [update, *operations_of(values), v1.train.get_global_step()]
+        scaffold, fetches = with_metrics(spec.scaffold), [update, values, v1.train.get_global_step()]
         creator = RestoringSessionCreator(
             scaffold, config.evaluation_master, config.session_config, checkpoint, fetches
         )

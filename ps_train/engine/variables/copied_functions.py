@@ -62,14 +62,10 @@ class FunctionLibrary:
 
     def needed_by(self, nodes: Iterable[v1.NodeDef]) -> Any:
         """Returns the functions that nodes may call, also through other functions, as another graph needs them."""
+        everything = [one for node in nodes for one in (node, *self.nodes_of(node))]
+        names = {name for node in everything for name in self._called_by(node)}
         library = v1.GraphDef().library
-        pending, needed = [name for node in nodes for name in self._called_by(node)], set[str]()
-        while pending:
-            name = pending.pop()
-            if name not in needed:
-                needed.add(name)
-                library.function.append(self._functions[name])
-                pending += [one for node in self._functions[name].node_def for one in self._called_by(node)]
+        library.function.extend([self._functions[name] for name in sorted(names)])
         return library
 
     def writes(self, node: v1.NodeDef, index: int, reads: Sequence[str]) -> bool:
